@@ -6,9 +6,10 @@
 // A column's meaning is a schema.Type, known from the Reader's Fields. Its
 // array has Type.Arrow() as its type, or, for text only, dictionary<int32,
 // utf8>: codes into a dictionary. Which of the two may change from batch to
-// batch, and so may the dictionary; two batches share one exactly when the
-// pointers of Dictionary() are equal. Dictionary values are unique and never
-// null; a null row is null in the codes' validity bitmap.
+// batch, and so may the dictionary; two arrays share one exactly when
+// DictionaryOf returns the same pointer for both (Arrow's Dictionary() makes a
+// new array for each). Dictionary values are unique and never null; a null row
+// is null in the codes' validity bitmap, its code is arbitrary.
 //
 // # Ownership
 //
