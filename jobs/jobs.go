@@ -5,6 +5,7 @@ package jobs
 
 import (
 	"context"
+	"time"
 
 	"github.com/skepdb/skep/batch"
 	"github.com/skepdb/skep/cluster"
@@ -26,8 +27,9 @@ type Job struct {
 	Name        string // for people: the SQL text, the program
 	Stages      []*Stage
 	Output      outputformat.Spec // nil: the job has no output
-	MaxAttempts int               // of a task; 0 = 4
+	MaxAttempts int               // failed attempts of a task that fail the job; 0 = 4
 	Speculation Speculation
+	Priority    int // higher goes first; among equals, first come first served
 }
 
 // Speculation says whether a slow attempt gets a rival.
@@ -129,6 +131,8 @@ type Context struct {
 	Counters Counters
 	// Progress reports a share done, 0..1; may be nil.
 	Progress func(float64)
+	// Memory is how many bytes the attempt may hold; 0 = no limit.
+	Memory int64
 }
 
 // Runner does the work of one kind. Run returns when the attempt's output is
@@ -168,6 +172,13 @@ type StageStatus struct {
 	Local    int // finished tasks that ran on a worker holding their data
 	Placed   int // finished tasks whose data has a place
 	Counters Counters
+	// Locality counts the finished tasks by how near they ran: Locality[LocalHost].
+	Locality [Anywhere + 1]int
+	Attempts int           // launched so far
+	Failed   int           // attempts that failed, killed and lost ones not counted
+	Progress float64       // 0..1
+	Elapsed  time.Duration // from the first launch to the last end, or to now
+	Warning  string        // for people; empty if all is well
 }
 
 // Status is a job's.
