@@ -6,14 +6,36 @@ package shuffle
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/skepdb/skep/batch"
 	"github.com/skepdb/skep/schema"
 )
 
 // ErrGone is returned by a reader when a map attempt's output no longer
-// exists: the scheduler runs that map again.
+// exists: the scheduler runs that map again. It comes as a *GoneError.
 var ErrGone = errors.New("shuffle: map output is gone")
+
+// GoneError names the map attempts whose output no longer exists; it is
+// ErrGone to errors.Is.
+type GoneError struct{ From []Attempt }
+
+func (e *GoneError) Error() string {
+	s := ErrGone.Error() + ": "
+	for i, a := range e.From {
+		if i == 3 {
+			return fmt.Sprintf("%s and %d more", s, len(e.From)-i)
+		}
+		if i > 0 {
+			s += ", "
+		}
+		s += a.String()
+	}
+	return s
+}
+
+// Is implements errors.Is.
+func (e *GoneError) Is(target error) bool { return target == ErrGone }
 
 // Attempt names a map attempt whose output is read.
 type Attempt struct {
@@ -23,10 +45,17 @@ type Attempt struct {
 	Attempt int
 }
 
-// Writer takes the partitioned output of one map attempt.
+// String returns "job_1_0001.0.7.1" for attempt 1 of task 7 of stage 0.
+func (a Attempt) String() string {
+	return fmt.Sprintf("%s.%d.%d.%d", a.Job, a.Stage, a.Task, a.Attempt)
+}
+
+// Writer takes the partitioned output of one map attempt. Not safe for
+// concurrent use.
 type Writer interface {
 	Write(ctx context.Context, partition int, b *batch.Batch) error
-	// Finish makes the output visible to readers; sizes are bytes by partition.
+	// Finish makes the output visible to readers, all partitions at once; sizes
+	// are bytes by partition. It fails if the job was dropped meanwhile.
 	Finish(ctx context.Context) (sizes []int64, err error)
 	// Abort drops it; safe after an error, a no-op after Finish.
 	Abort()
@@ -34,9 +63,12 @@ type Writer interface {
 
 // Service is the shuffle of a process.
 type Service interface {
+	// Writer opens the output of an attempt; each attempt may be opened once.
 	Writer(ctx context.Context, a Attempt, fields []schema.Field, partitions int) (Writer, error)
-	// Reader reads one partition of the given map attempts, in their order.
+	// Reader reads one partition of the given map attempts, in their order and,
+	// within each, in the order written. Unknown, unfinished and dropped
+	// attempts give a *GoneError, here or from Next.
 	Reader(ctx context.Context, fields []schema.Field, partition int, from []Attempt) (batch.Reader, error)
-	// Drop forgets all output of a job.
+	// Drop forgets all output of a job, unfinished writers' included.
 	Drop(job string)
 }
