@@ -24,7 +24,7 @@ const (
 	Double            Kind = 7 // 64 bits
 	Decimal           Kind = 8 // Precision <= 38, Scale <= Precision
 	String            Kind = 9
-	Char              Kind = 10 // Length <= 255, blank-padded
+	Char              Kind = 10 // Length <= 255; arrays hold it without trailing blanks, text pads it
 	Varchar           Kind = 11 // Length <= 65535
 	Binary            Kind = 12
 	Date              Kind = 13 // days since 1970-01-01, proleptic Gregorian
