@@ -264,9 +264,13 @@ type Server interface {
 // Store is a table-level view of all servers: it finds the regions of a key
 // range, follows splits and moves, and cuts batches by region.
 type Store interface {
-	// CreateTable makes the table's first regions: one, or len(cuts)+1.
-	CreateTable(ctx context.Context, t *Table, cuts []Key) error
-	DropTable(ctx context.Context, t *Table) error
+	// CreateTable makes the table's first regions, one or len(cuts)+1, empty, on
+	// servers of its choice, and returns them for the catalogue: this is the
+	// place function of catalog.Store.CreateTable.
+	CreateTable(ctx context.Context, t *Table, cuts []Key) ([]Region, error)
+	// DropRegions drops the data of regions that the catalogue no longer lists
+	// (what catalog.Store.DropTable returned); idempotent.
+	DropRegions(ctx context.Context, regions []Region) error
 	Regions(ctx context.Context, t *Table) ([]RegionStats, error)
 	// Scan reads a key range across regions, in key order of the regions.
 	// Scan.Region is ignored.
