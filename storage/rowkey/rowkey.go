@@ -1,9 +1,17 @@
 // Package rowkey encodes row keys so that the order of the bytes is the order
 // of the rows, and no key is a prefix of another. docs/format/row-key.md has
 // the encoding byte by byte.
+//
+// The technique (sign-flipped big-endian numbers, a zero byte escaped in
+// text, the complement for descending columns) is the usual one of ordered
+// key-value stores; see for instance HBase's OrderedBytes.
 package rowkey
 
 import (
+	"encoding/binary"
+	"math"
+	"strings"
+
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/skepdb/skep/internal/fault"
 	"github.com/skepdb/skep/schema"
@@ -16,32 +24,162 @@ type Column struct {
 	Desc bool
 }
 
+// The first byte of each column. Descending columns have its complement, like
+// that of all other bytes.
+const (
+	markNull  = 0x00
+	markValue = 0x01
+)
+
+// In text and binary values a zero byte is followed by one of these.
+const (
+	afterZeroEnd    = 0x00 // the value ends
+	afterZeroEscape = 0xFF // the zero is part of the value
+)
+
 // Encoder encodes keys of some columns. Safe for concurrent use.
 type Encoder struct{ columns []Column }
 
-// NewEncoder returns an encoder of keys with these columns.
+// NewEncoder returns an encoder of keys with these columns, each of a
+// primitive type.
 func NewEncoder(columns []Column) *Encoder { return &Encoder{columns: columns} }
 
 // Append appends to dst the key of a row: cols are the key columns' arrays,
-// text ones plain or dictionary-coded.
+// text ones plain or dictionary-coded. For many rows of the same arrays, Bind
+// once. On an error dst comes back as it was.
 func (e *Encoder) Append(dst []byte, cols []arrow.Array, row int) ([]byte, error) {
-	return nil, fault.Bugf("rowkey: not built yet")
+	var b Binding
+	if err := b.bind(e, cols); err != nil {
+		return dst, err
+	}
+	return b.Append(dst, row), nil
 }
 
-// AppendDatums appends to dst the key of these values.
+// AppendDatums appends to dst the key of these values, which must have the
+// key columns' types. On an error dst comes back as it was.
 func (e *Encoder) AppendDatums(dst []byte, values []schema.Datum) ([]byte, error) {
-	return nil, fault.Bugf("rowkey: not built yet")
+	if len(values) != len(e.columns) {
+		return dst, fault.Bugf("row key: %d values for %d key columns", len(values), len(e.columns))
+	}
+	out := dst
+	for i, c := range e.columns {
+		v := values[i]
+		if v.Null {
+			out = append(out, mark(markNull, c.Desc))
+			continue
+		}
+		if v.Type.Kind != c.Type.Kind || v.Type.Scale != c.Type.Scale {
+			return dst, fault.Bugf("row key: a %s for key column %d of type %s", v.Type, i+1, c.Type)
+		}
+		start := len(out)
+		out = append(out, markValue)
+		switch c.Type.Kind {
+		case schema.Boolean, schema.TinyInt:
+			if c.Type.Kind == schema.Boolean {
+				out = append(out, byte(v.I&1))
+			} else {
+				out = append(out, byte(v.I)^0x80)
+			}
+		case schema.SmallInt:
+			out = binary.BigEndian.AppendUint16(out, uint16(v.I)^0x8000)
+		case schema.Int, schema.Date:
+			out = binary.BigEndian.AppendUint32(out, uint32(v.I)^1<<31)
+		case schema.BigInt:
+			out = binary.BigEndian.AppendUint64(out, uint64(v.I)^1<<63)
+		case schema.Float:
+			out = binary.BigEndian.AppendUint32(out, floatBits(float32(v.F)))
+		case schema.Double:
+			out = binary.BigEndian.AppendUint64(out, doubleBits(v.F))
+		case schema.Decimal, schema.Timestamp, schema.TimestampTZ:
+			out = binary.BigEndian.AppendUint64(out, uint64(v.D.HighBits())^1<<63)
+			out = binary.BigEndian.AppendUint64(out, v.D.LowBits())
+		case schema.String, schema.Varchar, schema.Binary:
+			out = appendText(out, v.S)
+		case schema.Char:
+			out = appendText(out, strings.TrimRight(v.S, " "))
+		default:
+			return dst, fault.Bugf("row key: key column %d has type %s, which can't be in a row key", i+1, c.Type)
+		}
+		if c.Desc {
+			complement(out[start:])
+		}
+	}
+	return out, nil
 }
 
-// Decode returns the values of a key.
-func (e *Encoder) Decode(key storage.Key) ([]schema.Datum, error) {
-	return nil, fault.Bugf("rowkey: not built yet")
+func mark(m byte, desc bool) byte {
+	if desc {
+		return ^m
+	}
+	return m
 }
 
-// Implicit returns the row id of a row of a keyless table.
-func Implicit(stripe uint16, load uint64, task uint32, ordinal uint64) storage.Key { return nil }
+func complement(b []byte) {
+	for i := range b {
+		b[i] = ^b[i]
+	}
+}
+
+// floatBits and doubleBits order floats as unsigned integers: NaN (made one)
+// above all, -0 equal to 0.
+func floatBits(f float32) uint32 {
+	if f != f {
+		return 0xFFC00000 // the quiet NaN 7FC00000 with its sign flipped
+	}
+	b := math.Float32bits(f + 0) // -0 + 0 = 0
+	if b>>31 != 0 {
+		return ^b
+	}
+	return b | 1<<31
+}
+
+func doubleBits(f float64) uint64 {
+	if f != f {
+		return 0xFFF8000000000000
+	}
+	b := math.Float64bits(f + 0)
+	if b>>63 != 0 {
+		return ^b
+	}
+	return b | 1<<63
+}
+
+// appendText appends a text or binary value, escaped and ended.
+func appendText[T string | []byte](dst []byte, s T) []byte {
+	for {
+		i := indexZero(s)
+		if i < 0 {
+			dst = append(dst, s...)
+			return append(dst, 0, afterZeroEnd)
+		}
+		dst = append(dst, s[:i]...)
+		dst = append(dst, 0, afterZeroEscape)
+		s = s[i+1:]
+	}
+}
+
+// ImplicitLen is the length of an implicit row id.
+const ImplicitLen = 22
+
+// Implicit returns the row id of a row of a keyless table. The stripe spreads
+// loads over the regions: with n regions the table is cut at i*65536/n.
+func Implicit(stripe uint16, load uint64, task uint32, ordinal uint64) storage.Key {
+	return AppendImplicit(make([]byte, 0, ImplicitLen), stripe, load, task, ordinal)
+}
+
+// AppendImplicit appends an implicit row id to dst.
+func AppendImplicit(dst []byte, stripe uint16, load uint64, task uint32, ordinal uint64) []byte {
+	dst = binary.BigEndian.AppendUint16(dst, stripe)
+	dst = binary.BigEndian.AppendUint64(dst, load)
+	dst = binary.BigEndian.AppendUint32(dst, task)
+	return binary.BigEndian.AppendUint64(dst, ordinal)
+}
 
 // ParseImplicit is the inverse of Implicit; false for other keys.
 func ParseImplicit(key storage.Key) (stripe uint16, load uint64, task uint32, ordinal uint64, ok bool) {
-	return
+	if len(key) != ImplicitLen {
+		return 0, 0, 0, 0, false
+	}
+	return binary.BigEndian.Uint16(key), binary.BigEndian.Uint64(key[2:]), binary.BigEndian.Uint32(key[10:]),
+		binary.BigEndian.Uint64(key[14:]), true
 }
