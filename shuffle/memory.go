@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/skepdb/skep/batch"
 	"github.com/skepdb/skep/internal/fault"
@@ -36,10 +35,10 @@ type memoryOutput struct {
 	used       int64 // bytes of distinct buffers
 	finished   bool
 	dropped    bool
-	// counted has the buffers that used includes: the partitions of a batch
+	// counted has the first bytes of the buffers that used includes: the partitions of a batch
 	// share its columns, the batches of a row group their dictionary. Only the
 	// writer uses it.
-	counted map[*memory.Buffer]struct{}
+	counted map[*byte]struct{}
 }
 
 // NewMemory returns an empty shuffle without limit.
@@ -70,7 +69,7 @@ func (m *Memory) Writer(ctx context.Context, a Attempt, fields []schema.Field, p
 		fields:     fields,
 		partitions: make([][]*batch.Batch, partitions),
 		sizes:      make([]int64, partitions),
-		counted:    map[*memory.Buffer]struct{}{},
+		counted:    map[*byte]struct{}{},
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -207,11 +206,12 @@ func (w *memoryWriter) Write(ctx context.Context, partition int, b *batch.Batch)
 func (w *memoryWriter) count(d arrow.ArrayData) int64 {
 	var n int64
 	for _, buf := range d.Buffers() {
-		if buf == nil {
+		if buf == nil || buf.Len() == 0 {
 			continue
 		}
-		if _, ok := w.o.counted[buf]; !ok {
-			w.o.counted[buf] = struct{}{}
+		first := &buf.Bytes()[0]
+		if _, ok := w.o.counted[first]; !ok {
+			w.o.counted[first] = struct{}{}
 			n += int64(buf.Len())
 		}
 	}
