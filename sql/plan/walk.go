@@ -1,0 +1,80 @@
+package plan
+
+// EachChild calls f with the direct parts of e, in order.
+func EachChild(e Expr, f func(Expr)) {
+	switch e := e.(type) {
+	case *Call:
+		for _, x := range e.Args {
+			f(x)
+		}
+	case *Cast:
+		f(e.Arg)
+	case *Case:
+		for _, w := range e.Whens {
+			f(w.Cond)
+			f(w.Then)
+		}
+		f(e.Else)
+	}
+}
+
+// MapChildren returns e with its direct parts replaced by f's results; e
+// itself when none changed.
+func MapChildren(e Expr, f func(Expr) Expr) Expr {
+	changed := false
+	g := func(x Expr) Expr {
+		y := f(x)
+		changed = changed || y != x
+		return y
+	}
+	switch e := e.(type) {
+	case *Call:
+		args := make([]Expr, len(e.Args))
+		for i, x := range e.Args {
+			args[i] = g(x)
+		}
+		if changed {
+			return &Call{Name: e.Name, Args: args, T: e.T}
+		}
+	case *Cast:
+		if x := g(e.Arg); changed {
+			return &Cast{Arg: x, T: e.T}
+		}
+	case *Case:
+		out := &Case{T: e.T, Whens: make([]When, len(e.Whens))}
+		for i, w := range e.Whens {
+			out.Whens[i] = When{Cond: g(w.Cond), Then: g(w.Then)}
+		}
+		if out.Else = g(e.Else); changed {
+			return out
+		}
+	}
+	return e
+}
+
+// Walk calls f with e and all its parts, outer ones first.
+func Walk(e Expr, f func(Expr)) {
+	f(e)
+	EachChild(e, func(x Expr) { Walk(x, f) })
+}
+
+// Rewrite replaces parts of e bottom-up: f gets each part with its own parts
+// replaced already, and returns what stands in its place.
+func Rewrite(e Expr, f func(Expr) Expr) Expr {
+	return f(MapChildren(e, func(x Expr) Expr { return Rewrite(x, f) }))
+}
+
+// RewriteNode replaces nodes of a tree bottom-up.
+func RewriteNode(n Node, f func(Node) Node) Node {
+	children := n.Children()
+	changed := false
+	out := make([]Node, len(children))
+	for i, c := range children {
+		out[i] = RewriteNode(c, f)
+		changed = changed || out[i] != c
+	}
+	if changed {
+		n = n.WithChildren(out)
+	}
+	return f(n)
+}
