@@ -60,7 +60,7 @@ type stage struct {
 
 	counters  jobs.Counters
 	locality  [jobs.Anywhere + 1]int // of winners
-	winners   []jobs.AttemptID // of a complete stage, made when first asked for
+	winners   []jobs.AttemptID       // of a complete stage, made when first asked for
 	launched  int
 	failed    int
 	startedAt Time
