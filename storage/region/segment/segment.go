@@ -76,7 +76,7 @@ type Options struct {
 	Tombstones bool
 
 	// RowGroupRows and RowGroupBytes cap a row group; 0 means 1 Mi rows and
-	// 128 MiB of estimated encoded data.
+	// 256 MiB of arrays, before encoding.
 	RowGroupRows  int64
 	RowGroupBytes int64
 	// Codec: "" means snappy; also "none", "zstd".
@@ -112,10 +112,12 @@ type ScanOptions struct {
 // arrays are immutable and may be kept, as in package batch.
 type Chunk struct {
 	batch.Batch
-	// Row is the position in the file of value 0 of the columns.
+	// Row is the position in the file of value 0 of the columns; -1 for
+	// counts and lookups.
 	Row int64
 	// Keys, Begin and Deleted have Len entries each, like the columns:
-	// index them by the selection. Begin is nil when the file has one
+	// index them by the selection. Keys of rows that aren't selected may be
+	// empty. Begin is nil when the file has one
 	// timestamp for all rows, Deleted when it has no tombstones.
 	Keys    Keys
 	Begin   []storage.Timestamp
