@@ -64,7 +64,10 @@ func WriteFolders(fsys vfs.FS, dir string, names []string) error {
 	if err := folder.MakeDir(fsys, dir); err != nil {
 		return fmt.Errorf("make %s: %w", dir, err)
 	}
-	return writeFile(fsys, dir, foldersFile, []byte(strings.Join(names, "\n")+"\n"))
+	if err := folder.WriteFile(fsys, dir, foldersFile, []byte(strings.Join(names, "\n")+"\n")); err != nil {
+		return fmt.Errorf("write %s: %w", fsys.PathJoin(dir, foldersFile), err)
+	}
+	return nil
 }
 
 // openFolders opens and locks all folders, gives new ones to workers in turn,
@@ -196,7 +199,10 @@ func writeMembership(f *folder.Folder, m membership) error {
 	if err != nil {
 		return err
 	}
-	return writeFile(f.FS(), f.Dir(), workerFile, append(text, '\n'))
+	if err := folder.WriteFile(f.FS(), f.Dir(), workerFile, append(text, '\n')); err != nil {
+		return fmt.Errorf("write %s: %w", f.Path(workerFile), err)
+	}
+	return nil
 }
 
 // maxFile bounds the node's own files: a longer one isn't ours.
@@ -209,31 +215,4 @@ func readFile(fsys vfs.FS, path string) ([]byte, error) {
 	}
 	text, err := io.ReadAll(io.LimitReader(f, maxFile))
 	return text, errors.Join(err, f.Close())
-}
-
-// writeFile puts a file in its place whole: written aside, synced, renamed.
-func writeFile(fsys vfs.FS, dir, name string, text []byte) error {
-	path := fsys.PathJoin(dir, name)
-	err := func() error {
-		f, err := fsys.Create(path+".tmp", vfs.WriteCategoryUnspecified)
-		if err != nil {
-			return err
-		}
-		_, err = f.Write(text)
-		if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-			return err
-		}
-		if err := fsys.Rename(path+".tmp", path); err != nil {
-			return err
-		}
-		d, err := fsys.OpenDir(dir)
-		if err != nil {
-			return err
-		}
-		return errors.Join(d.Sync(), d.Close())
-	}()
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/skepdb/skep/storage/folder"
 )
 
 func options(fsys vfs.FS, workers int, data ...string) Options {
@@ -96,7 +97,7 @@ func TestFolderFaults(t *testing.T) {
 	if _, _, err := open(t, o); err == nil || !strings.Contains(err.Error(), "nope doesn't exist") {
 		t.Errorf("a folder that must exist: %v", err)
 	}
-	if err := writeFile(fsys, "a", workerFile, []byte("garbage")); err != nil {
+	if err := folder.WriteFile(fsys, "a", workerFile, []byte("garbage")); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := open(t, options(fsys, 1, "a", "b")); err == nil || !strings.Contains(err.Error(), "a/WORKER") {

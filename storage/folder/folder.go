@@ -245,10 +245,14 @@ func (f *Folder) read(name string) ([]byte, error) {
 	return text, errors.Join(err, file.Close())
 }
 
-// write replaces a small file durably: a crash leaves the old or the new one.
-func (f *Folder) write(name string, text []byte) error {
-	tmp := f.Path(name + ".tmp")
-	file, err := f.fs.Create(tmp, vfs.WriteCategoryUnspecified)
+// write replaces a small file of the folder durably.
+func (f *Folder) write(name string, text []byte) error { return WriteFile(f.fs, f.dir, name, text) }
+
+// WriteFile replaces a small file durably: a crash leaves the old or the new one.
+func WriteFile(fsys vfs.FS, dir, name string, text []byte) error {
+	path := fsys.PathJoin(dir, name)
+	tmp := path + ".tmp"
+	file, err := fsys.Create(tmp, vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return err
 	}
@@ -259,10 +263,10 @@ func (f *Folder) write(name string, text []byte) error {
 	if err := errors.Join(err, file.Close()); err != nil {
 		return err
 	}
-	if err := f.fs.Rename(tmp, f.Path(name)); err != nil {
+	if err := fsys.Rename(tmp, path); err != nil {
 		return err
 	}
-	return syncDir(f.fs, f.dir)
+	return syncDir(fsys, dir)
 }
 
 // MakeDir makes a directory and its missing parents durably: their entries
