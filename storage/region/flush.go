@@ -64,7 +64,7 @@ func (s *Server) flush(ctx context.Context, r *region) error {
 	if err != nil {
 		return fmt.Errorf("flush %s: history floor: %w", r.table.Name, err)
 	}
-	old, err := r.rotate()
+	old, counted, err := r.rotate()
 	if err != nil || len(old) == 0 {
 		return err
 	}
@@ -77,41 +77,47 @@ func (s *Server) flush(ctx context.Context, r *region) error {
 	if err != nil {
 		return fmt.Errorf("flush region %d of %s: %w", r.id, r.table.Name, err)
 	}
+	r.deltaRows.Add(-counted.rows)
+	r.deltaBytes.Add(-counted.bytes)
 	return nil
 }
 
 // rotate gives the region a new live generation and returns those before it.
 // If the live one is empty it stays.
-func (r *region) rotate() (old []generation, err error) {
+func (r *region) rotate() (old []generation, counted deltaSize, err error) {
 	r.editMu.Lock()
 	defer r.editMu.Unlock()
 	// No put is between choosing its generation and being applied there.
 	r.latch.Lock()
 	defer r.latch.Unlock()
+	counted = deltaSize{r.deltaRows.Load(), r.deltaBytes.Load()}
 	cur, err := r.current()
 	if err != nil {
-		return nil, err
+		return nil, counted, err
 	}
 	live := cur.live()
 	it, err := newDeltaIter(r.st.db, []generation{live}, r.rng)
 	if err != nil {
-		return nil, err
+		return nil, counted, err
 	}
 	err = it.first()
 	empty := !it.valid()
 	if err := errors.Join(err, it.close()); err != nil {
-		return nil, err
+		return nil, counted, err
 	}
 	if empty {
-		return slices.Clone(cur.generations[:len(cur.generations)-1]), nil
+		return slices.Clone(cur.generations[:len(cur.generations)-1]), counted, nil
 	}
 	m := cur.clone()
 	m.generations = append(m.generations, generation{id: r.st.newID(), clip: r.rng})
 	if err := r.st.install([]change{{r, m}}, nil); err != nil {
-		return nil, fmt.Errorf("rotate: %w", err)
+		return nil, counted, fmt.Errorf("rotate: %w", err)
 	}
-	return cur.generations, nil
+	return cur.generations, counted, nil
 }
+
+// deltaSize is what the region's counters said.
+type deltaSize struct{ rows, bytes int64 }
 
 // writeGenerations writes closed generations to a segment and installs it.
 // Nothing changes in them any more, so a plain Pebble read sees them whole.
@@ -159,28 +165,20 @@ func (r *region) writeGenerations(ctx context.Context, o Options, old []generati
 		}
 		return err
 	}
-	r.deltaRows.Add(-kept.seen)
-	r.deltaBytes.Add(-kept.bytes)
-	if r.deltaBytes.Load() < 0 {
-		r.deltaBytes.Store(0)
-	}
 	return nil
 }
 
 // survey is what a pass over the generations found.
 type survey struct {
-	seen, bytes int64 // all rows
-	rows        int64 // to be kept
-	tombstones  int64
-	dropped     int64
+	rows       int64 // to be kept
+	tombstones int64 // among them
+	dropped    int64
 }
 
 // survey counts which rows a flush will keep.
 func (r *region) survey(ctx context.Context, m *manifest, old []generation, floor, since storage.Timestamp) (survey, error) {
 	var s survey
 	err := r.eachKept(ctx, m, old, floor, since, func(it *deltaIter, keep, deleted bool) error {
-		s.seen++
-		s.bytes += int64(len(it.key()) + 32)
 		switch {
 		case !keep:
 			s.dropped++

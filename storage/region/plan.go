@@ -2,7 +2,10 @@ package region
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 
 	"github.com/skepdb/skep/internal/fault"
@@ -13,10 +16,17 @@ import (
 // segmentRead is a segment's part in a scan.
 type segmentRead struct {
 	e     *entry
+	rank  int // position in the manifest: on a tie the later wins
 	rd    *segment.Reader
 	r     storage.KeyRange // of rows that the scan wants of it
 	clean bool             // its rows need no version work by themselves
 	stats storage.ScanStats
+}
+
+// span returns the keys in which the segment can have wanted rows.
+func (s *segmentRead) span() storage.KeyRange {
+	span, _ := s.r.Intersect(storage.KeyRange{Start: s.e.meta.FirstKey, End: after(s.e.meta.LastKey)})
+	return span
 }
 
 // piece is a key range of a scan in which the same sources have rows. A piece
@@ -30,9 +40,26 @@ type piece struct {
 
 func (p *piece) columnar() bool { return !p.delta && len(p.segments) == 1 && p.segments[0].clean }
 
-// maxCuts is how many delta rows in the middle of a clean segment are cut out
-// of it one by one. With more, whole row groups are merged.
-const maxCuts = 16
+// scattered is a source with few rows, here and there between the rows of a
+// large segment: the delta, or a small segment of which all keys are known.
+// Only where its keys are has the large segment to be merged with it.
+type scattered struct {
+	read *segmentRead  // nil: the delta
+	keys []storage.Key // ascending, each once
+}
+
+const (
+	// A segment of at most smallRows is treated as scattered between the rows of
+	// one that is at least smallShare times as large.
+	smallRows  = 1 << 16
+	smallShare = 4
+	// maxCuts is how many scattered rows in the middle of a clean segment are
+	// cut out of it one by one. With more, whole stripes of the segment are
+	// merged, also clean ones between them where fewer than minStripes lie side
+	// by side: each piece costs a new start in the file.
+	maxCuts    = 16
+	minStripes = 8
+)
 
 // segmentReads opens the segments that may have rows of the view in r.
 func (v *view) segmentReads(r storage.KeyRange) ([]*segmentRead, error) {
@@ -48,17 +75,56 @@ func (v *view) segmentReads(r storage.KeyRange) ([]*segmentRead, error) {
 			return nil, err
 		}
 		out = append(out, &segmentRead{
-			e: e, rd: rd, r: want,
+			e: e, rank: i, rd: rd, r: want,
 			clean: !e.meta.MultiVersion && e.meta.Tombstones == 0 && e.minBegin() >= v.since && e.maxBegin() <= v.at,
 		})
 	}
 	return out, nil
 }
 
-// span returns the keys in which the segment can have wanted rows.
-func (s *segmentRead) span() storage.KeyRange {
-	span, _ := s.r.Intersect(storage.KeyRange{Start: s.e.meta.FirstKey, End: after(s.e.meta.LastKey)})
-	return span
+// scatter takes small segments that lie between the rows of large ones out of
+// reads and returns them with their keys.
+func scatter(ctx context.Context, reads []*segmentRead) (large []*segmentRead, small []*scattered, err error) {
+	for _, s := range reads {
+		among := slices.ContainsFunc(reads, func(o *segmentRead) bool {
+			_, overlap := o.span().Intersect(s.span())
+			return overlap && s.e.meta.Rows <= smallRows && o.e.meta.Rows >= smallShare*s.e.meta.Rows
+		})
+		if !among {
+			large = append(large, s)
+			continue
+		}
+		keys, err := s.keys(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		small = append(small, &scattered{read: s, keys: keys})
+	}
+	return large, small, nil
+}
+
+// keys returns the keys of a segment's wanted rows, each once.
+func (s *segmentRead) keys(ctx context.Context) (keys []storage.Key, err error) {
+	sc, err := s.rd.Scan(segment.ScanOptions{Range: s.r, NeedKeys: true})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, sc.Close()) }()
+	for {
+		c, err := sc.Next(ctx)
+		if err == io.EOF {
+			return keys, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		in := input{c: c}
+		for i := range c.Rows() {
+			if k := in.key(i); len(keys) == 0 || !bytes.Equal(keys[len(keys)-1], k) {
+				keys = append(keys, k)
+			}
+		}
+	}
 }
 
 // deltaKeys returns the keys in r, each once, that have a version in the delta
@@ -87,15 +153,14 @@ func (v *view) deltaKeys(r storage.KeyRange) ([]storage.Key, error) {
 }
 
 // plan cuts r into pieces in ascending order; keys that no source has rows
-// for are in none of them. keys are deltaKeys.
-func plan(r storage.KeyRange, reads []*segmentRead, keys []storage.Key) []*piece {
-	var bounds []storage.Key
+// for are in none of them.
+func plan(r storage.KeyRange, reads []*segmentRead, scattered []*scattered) []*piece {
+	bounds := []storage.Key{r.Start}
 	for _, s := range reads {
 		span := s.span()
 		bounds = append(bounds, span.Start, span.End)
 	}
-	bounds = append(bounds, r.Start)
-	slices.SortFunc(bounds, func(a, b storage.Key) int { return bytes.Compare(a, b) })
+	slices.SortFunc(bounds, compareKeys)
 	bounds = slices.CompactFunc(bounds, func(a, b storage.Key) bool { return bytes.Equal(a, b) })
 	var out []*piece
 	for i, b := range bounds {
@@ -111,11 +176,16 @@ func plan(r storage.KeyRange, reads []*segmentRead, keys []storage.Key) []*piece
 				p.segments = append(p.segments, s)
 			}
 		}
-		inside := keysIn(keys, p.r)
-		if p.delta = len(inside) > 0; p.delta && len(p.segments) == 1 && p.segments[0].clean {
-			out = append(out, cutAround(p, inside)...)
+		var keys []storage.Key
+		for _, s := range scattered {
+			keys = append(keys, keysIn(s.keys, p.r)...)
+		}
+		if len(keys) > 0 && p.columnar() {
+			slices.SortFunc(keys, compareKeys)
+			out = append(out, cutAround(p, keys, scattered)...)
 			continue
 		}
+		p.attach(scattered)
 		if p.delta || len(p.segments) > 0 {
 			out = append(out, p)
 		}
@@ -123,47 +193,52 @@ func plan(r storage.KeyRange, reads []*segmentRead, keys []storage.Key) []*piece
 	return join(out)
 }
 
+func compareKeys(a, b storage.Key) int { return bytes.Compare(a, b) }
+
+// attach adds the scattered sources that have keys in the piece.
+func (p *piece) attach(sources []*scattered) {
+	p.segments = slices.Clone(p.segments)
+	for _, s := range sources {
+		switch {
+		case len(keysIn(s.keys, p.r)) == 0:
+		case s.read == nil:
+			p.delta = true
+		default:
+			p.segments = append(p.segments, s.read)
+		}
+	}
+}
+
 // keysIn returns the part of sorted keys that lies in r.
 func keysIn(keys []storage.Key, r storage.KeyRange) []storage.Key {
-	cmp := func(a, b storage.Key) int { return bytes.Compare(a, b) }
-	lo, _ := slices.BinarySearchFunc(keys, r.Start, cmp)
+	lo, _ := slices.BinarySearchFunc(keys, r.Start, compareKeys)
 	hi := len(keys)
 	if len(r.End) > 0 {
-		hi, _ = slices.BinarySearchFunc(keys, r.End, cmp)
+		hi, _ = slices.BinarySearchFunc(keys, r.End, compareKeys)
 	}
-	return keys[lo:hi]
+	return keys[lo:max(lo, hi)]
 }
 
 // cutAround cuts a piece of one clean segment so that only the surroundings of
-// the delta's rows are merged.
-func cutAround(p *piece, keys []storage.Key) []*piece {
+// scattered rows, whose keys are keys, are merged.
+func cutAround(p *piece, keys []storage.Key, sources []*scattered) []*piece {
 	var dirty []storage.KeyRange
 	if len(keys) <= maxCuts {
-		for _, k := range keys {
-			dirty = append(dirty, storage.KeyRange{Start: k, End: after(k)})
+		for i, k := range keys {
+			if i == 0 || !bytes.Equal(keys[i-1], k) {
+				dirty = append(dirty, storage.KeyRange{Start: k, End: after(k)})
+			}
 		}
 	} else {
-		groups := p.segments[0].e.meta.RowGroups
-		for i := range groups {
-			g := storage.KeyRange{Start: groups[i].FirstKey, End: p.r.End}
-			if i == 0 {
-				g.Start = p.r.Start
-			}
-			// Two row groups may share a key's versions; here there is one version
-			// a key, so that the next group's first key ends this one.
-			if i+1 < len(groups) {
-				g.End = groups[i+1].FirstKey
-			}
-			if g, ok := p.r.Intersect(g); ok && len(keysIn(keys, g)) > 0 {
-				dirty = append(dirty, g)
-			}
-		}
+		dirty = dirtyStripes(p, keys)
 	}
 	var out []*piece
-	add := func(r storage.KeyRange, delta bool) {
-		if !r.Empty() {
-			out = append(out, &piece{r: r, segments: p.segments, delta: delta})
+	add := func(r storage.KeyRange, merged bool) {
+		q := &piece{r: r, segments: p.segments}
+		if merged {
+			q.attach(sources)
 		}
+		out = append(out, q)
 	}
 	start := p.r.Start
 	for _, d := range dirty {
@@ -173,10 +248,34 @@ func cutAround(p *piece, keys []storage.Key) []*piece {
 		add(d, true)
 		start = d.End
 	}
-	if last := dirty[len(dirty)-1]; !bytes.Equal(last.End, p.r.End) {
+	if !bytes.Equal(start, p.r.End) {
 		add(storage.KeyRange{Start: start, End: p.r.End}, false)
 	}
 	return out
+}
+
+// dirtyStripes returns the key ranges of p that are better merged.
+func dirtyStripes(p *piece, keys []storage.Key) []storage.KeyRange {
+	bounds := append([]storage.Key{p.r.Start}, p.segments[0].rd.StripeKeys(p.r)...)
+	var dirty []storage.KeyRange
+	last := 0 // the stripe where the last dirty range ends
+	for i, start := range bounds {
+		// The segment has one version a key, so no key lies in two stripes.
+		stripe := storage.KeyRange{Start: start, End: p.r.End}
+		if i+1 < len(bounds) {
+			stripe.End = bounds[i+1]
+		}
+		if len(keysIn(keys, stripe)) == 0 {
+			continue
+		}
+		if n := len(dirty); n > 0 && i-last < minStripes {
+			dirty[n-1].End = stripe.End
+		} else {
+			dirty = append(dirty, stripe)
+		}
+		last = i + 1
+	}
+	return dirty
 }
 
 // join unites neighbours that are merged anyway.

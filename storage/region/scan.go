@@ -82,7 +82,7 @@ func (s *Server) scan(ctx context.Context, r *region, spec storage.Scan) (*scanR
 		return nil, err
 	}
 	if rng, ok := spec.Range.Intersect(r.rng); ok {
-		if err := sr.plan(rng); err != nil {
+		if err := sr.plan(ctx, rng); err != nil {
 			return nil, errors.Join(err, sr.v.close())
 		}
 	}
@@ -123,7 +123,7 @@ func filterColumns(p storage.Predicate, ids []schema.ColumnID) []schema.ColumnID
 }
 
 // plan finds out what to read.
-func (sr *scanReader) plan(r storage.KeyRange) (err error) {
+func (sr *scanReader) plan(ctx context.Context, r storage.KeyRange) (err error) {
 	if sr.reads, err = sr.v.segmentReads(r); err != nil {
 		return err
 	}
@@ -143,7 +143,14 @@ func (sr *scanReader) plan(r storage.KeyRange) (err error) {
 			return err
 		}
 	}
-	sr.pieces = plan(r, sr.reads, keys)
+	large, small, err := scatter(ctx, sr.reads)
+	if err != nil {
+		return err
+	}
+	if len(keys) > 0 {
+		small = append(small, &scattered{keys: keys})
+	}
+	sr.pieces = plan(r, large, small)
 	return nil
 }
 
@@ -266,6 +273,7 @@ func (sr *scanReader) openPiece(p *piece) error {
 			return err
 		}
 	}
+	slices.SortFunc(p.segments, func(a, b *segmentRead) int { return a.rank - b.rank })
 	for _, s := range p.segments {
 		sc, err := s.rd.Scan(segment.ScanOptions{Columns: sr.columns, Range: p.r, NeedKeys: true, NeedVersions: true})
 		if err != nil {

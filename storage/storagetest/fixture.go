@@ -120,7 +120,7 @@ func (f *Fixture) TryStage(o storage.StageOptions, rows ...string) (storage.Stag
 		return storage.Staged{}, err
 	}
 	// In several batches, so that order across them matters.
-	for part := range slices.Chunk(rows, 3) {
+	for part := range slices.Chunk(rows, max(3, len(rows)/50)) {
 		if err := w.Write(context.Background(), Rows(f.columns, part...)); err != nil {
 			return storage.Staged{}, errors.Join(err, w.Abort())
 		}

@@ -544,58 +544,80 @@ func testFlushHistory(t *testing.T, open Factory) {
 // testOverlap: segments that overlap with each other and with the delta in
 // part of their keys give each key once, wherever the overlap is cut.
 func testOverlap(t *testing.T, open Factory) {
-	for _, rowGroup := range []int64{0, 16} {
-		f := people(t, open, rowGroup)
-		want := map[int]string{}
-		load := func(name string, from, to, step int) {
-			var rows []string
-			for i := from; i < to; i += step {
-				want[i] = fmt.Sprintf("%d|%s|%d|X", i, name, i)
-				rows = append(rows, want[i])
-			}
-			f.Load(rows...)
+	t.Run("small", func(t *testing.T) { overlap(t, people(t, open, 0), 1, 300) })
+	// Several row groups and stripes, clean ones among them.
+	t.Run("large", func(t *testing.T) { overlap(t, people(t, open, 3*8192), 100, 300_000) })
+}
+
+func overlap(t *testing.T, f *Fixture, scale, n int) {
+	want := map[int]string{}
+	load := func(name string, from, to, step int) {
+		var rows []string
+		for i := from; i < to; i += step {
+			want[i] = fmt.Sprintf("%d|%s|%d|X", i, name, i)
+			rows = append(rows, want[i])
 		}
-		check := func() {
-			t.Helper()
+		f.Load(rows...)
+	}
+	put := func(name string, ids ...int) {
+		var rows []string
+		for _, i := range ids {
+			want[i] = fmt.Sprintf("%d|%s|%d|Y", i, name, i)
+			rows = append(rows, want[i])
+		}
+		f.Put(rows...)
+	}
+	check := func(pushed bool) {
+		t.Helper()
+		if scale == 1 {
 			var rows []string
 			for _, r := range want {
 				rows = append(rows, r)
 			}
 			f.Rows(0, rows...)
-			got, st := f.Scan(storage.Scan{Columns: f.columns[:1], Filter: &storage.Compare{Column: 3, Op: storage.Ge, Value: datum(schema.IntType, "150")}})
-			n := 0
-			for i := range want {
-				if i >= 150 {
-					n++
-				}
-			}
-			if len(got) != n || st.Emitted != int64(n) {
-				t.Errorf("filtered: %d rows, emitted %d, want %d", len(got), st.Emitted, n)
+		}
+		names := map[string]int{}
+		for i, r := range want {
+			if i >= n/2 {
+				names[strings.Split(r, "|")[1]]++
 			}
 		}
-		load("a", 0, 300, 1)
-		check()
-		for _, i := range []int{0, 17, 150, 299, 301} {
-			want[i] = fmt.Sprintf("%d|p|%d|Y", i, i)
-			f.Put(want[i])
+		filter := &storage.Compare{Column: 3, Op: storage.Ge, Value: datum(schema.IntType, fmt.Sprint(n/2))}
+		for _, ordered := range []bool{false, true} {
+			got, st := f.Scan(storage.Scan{Columns: f.columns[1:2], Filter: filter, Ordered: ordered})
+			counts := map[string]int{}
+			for _, name := range got {
+				counts[name]++
+			}
+			if fmt.Sprint(counts) != fmt.Sprint(names) || st.Emitted != int64(len(got)) {
+				t.Errorf("filtered, ordered %t: rows by name %v, want %v; emitted %d", ordered, counts, names, st.Emitted)
+			}
+			if pushed && scale > 1 && st.Pruned == 0 {
+				t.Errorf("nothing was pruned: %+v", st)
+			}
 		}
-		check()
-		load("b", 100, 120, 2)
-		check()
-		load("c", 290, 400, 1)
-		f.Flush()
-		check()
-		for i := 20; i < 60; i++ {
-			want[i] = fmt.Sprintf("%d|q|%d|Y", i, i)
-			f.Put(want[i])
-		}
-		f.Delete("70")
-		delete(want, 70)
-		check()
-		f.Flush()
-		check()
-		f.Check()
 	}
+	load("a", 0, n, 1)
+	check(true)
+	put("p", 0, 17*scale, n/2, n-1, n+1)
+	check(true)
+	load("b", 100*scale, 120*scale, 2)
+	check(true)
+	load("c", 290*scale, 400*scale, 1)
+	f.Flush()
+	check(true)
+	var ids []int
+	for i := 20; i < 60; i++ {
+		ids = append(ids, i*scale)
+	}
+	put("q", ids...)
+	gone := 70 * scale
+	f.Delete(fmt.Sprint(gone))
+	delete(want, gone)
+	check(true)
+	f.Flush()
+	check(true)
+	f.Check()
 }
 
 func testSplit(t *testing.T, open Factory) {
@@ -761,45 +783,44 @@ func testScanOutlivesChanges(t *testing.T, open Factory) {
 	}
 }
 
-func testCutKeys(t *testing.T, open Factory) {
-	f := people(t, open, 100)
-	var rows []string
-	for i := range 1000 {
-		rows = append(rows, fmt.Sprintf("%d|n|%d|X", i, i))
+// numbered returns rows of people with ids from 0.
+func numbered(n int) []string {
+	rows := make([]string, n)
+	for i := range rows {
+		rows[i] = fmt.Sprintf("%d|n|%d|X", i, i)
 	}
-	txn := f.Auth.Begin()
-	f.Stage(storage.StageOptions{Txn: txn, Attempt: "a"}, rows...)
-	f.Auth.Commit(txn, "a")
+	return rows
+}
+
+func testCutKeys(t *testing.T, open Factory) {
+	const n, group = 40_960, 8192 // five row groups
+	f := people(t, open, group)
+	f.Load(numbered(n)...)
 	id := f.Regions()[0].ID
-	for _, n := range []int{1, 2, 4, 50} {
-		keys, parts, err := f.Server.CutKeys(context.Background(), id, storage.KeyRange{}, f.Auth.Now(), n)
+	for cuts, want := range map[int]int{1: 0, 2: 1, 4: 3, 50: 4} {
+		keys, parts, err := f.Server.CutKeys(context.Background(), id, storage.KeyRange{}, f.Auth.Now(), cuts)
 		f.ok(err)
-		if len(keys) > n-1 || len(parts) != len(keys)+1 || (n == 2 && len(keys) != 1) || (n == 4 && len(keys) != 3) {
-			t.Errorf("cut in %d: %d keys, %d parts", n, len(keys), len(parts))
+		if len(keys) != want || len(parts) != want+1 {
+			t.Errorf("cut in %d: %d keys, %d parts, want %d keys", cuts, len(keys), len(parts), want)
 		}
-		total, rows := int64(0), 0
-		for _, p := range parts {
-			total += p.Rows
+		for i, p := range parts {
+			if i > 0 && string(p.Range.Start) != string(parts[i-1].Range.End) {
+				t.Errorf("cut in %d: part %d doesn't begin where the one before ends", cuts, i)
+			}
 			got, _ := f.Scan(storage.Scan{Range: p.Range, Columns: f.columns[:1]})
-			rows += len(got)
-			if n == 4 && (len(got) < 150 || len(got) > 350) {
-				t.Errorf("a part of 4 has %d of 1000 rows", len(got))
+			if int64(len(got)) != p.Rows || len(got)%group != 0 || (want == 3 && len(got) > 2*group) {
+				t.Errorf("cut in %d: a part has %d rows, estimated %d", cuts, len(got), p.Rows)
 			}
 		}
-		if rows != 1000 || total != 1000 {
-			t.Errorf("cut in %d: the parts have %d rows, estimated %d, want 1000", n, rows, total)
-		}
 	}
-	r := storage.KeyRange{Start: Key(f.Table, "350"), End: Key(f.Table, "650")}
-	keys, _, err := f.Server.CutKeys(context.Background(), id, r, f.Auth.Now(), 10)
+	r := storage.KeyRange{Start: Key(f.Table, "8192"), End: Key(f.Table, "30000")}
+	keys, parts, err := f.Server.CutKeys(context.Background(), id, r, f.Auth.Now(), 10)
 	f.ok(err)
-	for _, k := range keys {
-		if !r.Contains(k) || string(k) == string(r.Start) {
-			t.Errorf("cut key %x is not strictly inside the range", []byte(k))
-		}
+	if len(keys) != 2 || string(keys[0]) != string(Key(f.Table, "16384")) || string(keys[1]) != string(Key(f.Table, "24576")) {
+		t.Errorf("cuts inside a range: %x, want those of 16384 and 24576", keys)
 	}
-	if len(keys) == 0 {
-		t.Errorf("no cut inside the range")
+	if first, last := parts[0].Range, parts[len(parts)-1].Range; string(first.Start) != string(r.Start) || string(last.End) != string(r.End) {
+		t.Errorf("the parts don't cover the range asked for")
 	}
 }
 
