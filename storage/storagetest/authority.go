@@ -158,3 +158,19 @@ func (a *Authority) replace(table storage.TableID, old []storage.RegionID, new [
 	a.tables[table] = kept
 	return nil
 }
+
+// Clone returns an authority with the same state, as if it had been read from
+// disk at this moment.
+func (a *Authority) Clone() *Authority {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	c := &Authority{clock: a.clock, floor: a.floor, nextID: a.nextID, txns: map[storage.TxnID]*storage.Outcome{}, tables: map[storage.TableID][]storage.Region{}}
+	for id, out := range a.txns {
+		o := *out
+		c.txns[id] = &o
+	}
+	for id, rs := range a.tables {
+		c.tables[id] = slices.Clone(rs)
+	}
+	return c
+}

@@ -245,3 +245,6 @@ func (f *Fixture) equal(what string, got, want []string) {
 		f.TB.Errorf("%s:\n got %q\nwant %q", what, got, want)
 	}
 }
+
+// SetColumns completes a Fixture that was not made by NewFixture.
+func (f *Fixture) SetColumns() { f.columns = f.Table.Columns }
