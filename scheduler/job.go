@@ -392,8 +392,8 @@ func (s *State) attemptFailed(e AttemptFailed) {
 	}
 	s.blame(a.worker, taskName{j.ID, st.ID, t.Index})
 	if t.failures >= j.maxAttempts() {
-		s.end(j, st, jobs.Failed, fmt.Errorf("stage %d%s, task %d failed %d times, last on worker %s: %w",
-			st.ID, quoted(st.Name), t.Index, t.failures, workerName(a.worker), e.Err))
+		s.end(j, st, jobs.Failed, fmt.Errorf("stage %d%s, task %d: failure %d of %d, on worker %s: %w",
+			st.ID, quoted(st.Name), t.Index, t.failures, j.maxAttempts(), workerName(a.worker), e.Err))
 		return
 	}
 	t.notBefore = s.now + s.opt.RetryDelay<<min(t.failures-1, 10)
@@ -445,8 +445,7 @@ func workerName(w *worker) string {
 	return string(w.ID)
 }
 
-// progress moves a job on when its last stage has all winners, and stages
-// without tasks are complete from the start.
+// progress moves a job on when its last stage has all winners.
 func (s *State) progress(j *job) {
 	if j.phase != running || len(j.stages) == 0 || !j.stages[len(j.stages)-1].complete() {
 		return
@@ -454,7 +453,7 @@ func (s *State) progress(j *job) {
 	last := j.stages[len(j.stages)-1]
 	// A stage without tasks has nothing to wait for, but what it reads still
 	// has to succeed.
-	if !last.runnable() {
+	if len(last.tasks) == 0 && !last.runnable() {
 		return
 	}
 	s.cancelAll(j)

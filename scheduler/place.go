@@ -118,7 +118,7 @@ func (s *State) mayScan(w *worker) bool {
 	}
 	budget := s.opt.ScanBudget
 	if budget <= 0 {
-		budget = 2 * w.Slots
+		budget = 2 * max(w.Slots, 1)
 	}
 	return w.scans < budget
 }
@@ -150,13 +150,13 @@ func (s *State) pick(st *stage, w *worker, level jobs.Locality) (*task, *worker)
 		if t := st.free.first(); t != nil {
 			return t, nil
 		}
-		return s.orphan(st), nil
+		return s.orphan(st)
 	}
 	// The worker with the most left to read is helped first.
 	var best *holder
 	for _, h := range st.holders {
 		o := s.workers[h.id]
-		if h.ready == 0 || o == nil || distance(w, o) != level || !s.mayScan(o) || h.queue.first() == nil {
+		if h.ready == 0 || !s.awaited(h) || distance(w, o) != level || !s.mayScan(o) || h.queue.first() == nil {
 			continue
 		}
 		if best == nil || h.bytes > best.bytes || h.bytes == best.bytes && h.ready > best.ready {
@@ -169,21 +169,34 @@ func (s *State) pick(st *stage, w *worker, level jobs.Locality) (*task, *worker)
 	return best.queue.first(), s.workers[best.id]
 }
 
-// orphan returns a ready task whose data has a place, but no worker there is
-// registered: to wait for one would be in vain.
-func (s *State) orphan(st *stage) *task {
+// orphan returns a ready task whose data has a place, but no worker there ever
+// has a slot, and the worker it will read from, if there is one: to wait
+// would be in vain.
+func (s *State) orphan(st *stage) (*task, *worker) {
 	for _, h := range st.holders {
-		if h.ready == 0 || s.workers[h.id] != nil {
+		if h.ready == 0 || s.awaited(h) {
 			continue
 		}
 		for t := h.queue.first(); t != nil; t = h.queue.first() {
-			if !slices.ContainsFunc(t.holders, func(o *holder) bool { return s.workers[o.id] != nil }) {
-				return t
+			if slices.ContainsFunc(t.holders, s.awaited) {
+				h.queue.pop() // it is in the queue of one with slots as well
+				continue
 			}
-			h.queue.pop() // it is in the queue of a live one as well
+			// Workers that only store may be read from, within their budget.
+			source := s.workers[h.id]
+			if source != nil && !s.mayScan(source) {
+				break
+			}
+			return t, source
 		}
 	}
-	return nil
+	return nil, nil
+}
+
+// awaited reports whether tasks may wait for a slot where their data is.
+func (s *State) awaited(h *holder) bool {
+	w := s.workers[h.id]
+	return w != nil && w.Slots > 0
 }
 
 // distance is how far b's data is from a.
@@ -210,7 +223,7 @@ func (s *State) locate(t *task, w *worker) (jobs.Locality, *worker) {
 		if o == nil {
 			continue
 		}
-		waitFor = waitFor || !s.avoids(t, o)
+		waitFor = waitFor || s.awaited(h) && !s.avoids(t, o)
 		if l := distance(w, o); l < level || l == level && o.scans < source.scans {
 			level, source = l, o
 		}
@@ -256,18 +269,21 @@ func (s *State) reachFarther(st *stage, free []*worker) bool {
 		if !r.waiting || r.since < w.freeSince {
 			r.waiting, r.since = true, s.now
 		}
-		for r.level < jobs.Remote {
-			end := r.since + s.waitAt(w, r.level)
-			if end > s.now {
-				s.due(end)
-				break
-			}
-			r.since = end
+		for r.level < jobs.Remote && r.since+s.waitAt(w, r.level) <= s.now {
+			r.since += s.waitAt(w, r.level)
 			r.level++
 			grew = true
 		}
 	}
-	return grew
+	if grew {
+		return true
+	}
+	for _, w := range free {
+		if r := st.wait(w); w.free() > 0 && r.level < jobs.Remote {
+			s.due(r.since + s.waitAt(w, r.level))
+		}
+	}
+	return false
 }
 
 // waitAt is how long w waits for tasks at a level before it reaches farther:

@@ -100,6 +100,7 @@ type State struct {
 	order   []*worker      // registered workers, in the order they came
 	onHost  map[string]int // registered workers by host
 	onRack  map[string]int
+	lost    map[cluster.WorkerID]bool // were registered, and may be again
 	jobs    map[jobs.ID]*job
 	queue   []*job // by priority, then by arrival
 	arrived int64
@@ -117,6 +118,7 @@ func New(o Options) *State {
 		workers: map[cluster.WorkerID]*worker{},
 		onHost:  map[string]int{},
 		onRack:  map[string]int{},
+		lost:    map[cluster.WorkerID]bool{},
 		jobs:    map[jobs.ID]*job{},
 		alarm:   never,
 	}
@@ -210,6 +212,7 @@ func (s *State) lose(id cluster.WorkerID) {
 		return
 	}
 	delete(s.workers, id)
+	s.lost[id] = true
 	s.order = slices.DeleteFunc(s.order, func(x *worker) bool { return x == w })
 	s.onHost[w.Host]--
 	s.onRack[w.Rack]--

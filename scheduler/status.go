@@ -70,7 +70,7 @@ func (s *State) stageStatus(st *stage) jobs.StageStatus {
 		ss.Progress = share / float64(len(st.tasks))
 	}
 	switch {
-	case st.complete() && st.runnable():
+	case st.complete() && st.runnable(), j.state == jobs.Succeeded:
 		ss.State = jobs.Succeeded
 	case j.phase == running || j.phase == publishing:
 		if st.launched > 0 {
@@ -102,7 +102,9 @@ func (s *State) warning(st *stage) string {
 	var here, unknown []string
 	for _, h := range st.holders {
 		if w := s.workers[h.id]; w == nil {
-			unknown = append(unknown, string(h.id))
+			if !s.lost[h.id] {
+				unknown = append(unknown, string(h.id))
+			}
 		} else if w.Slots > 0 {
 			here = append(here, workerName(w))
 		}
@@ -114,7 +116,7 @@ func (s *State) warning(st *stage) string {
 	switch {
 	case len(here) > 0:
 		return fmt.Sprintf("none of %d tasks ran on a worker that holds its data: %s had no free slot in time", placed, some(here))
-	case len(there) > 0:
+	case len(unknown) > 0 && len(there) > 0:
 		return fmt.Sprintf("none of %d tasks ran on a worker that holds its data: the data is on %s, but the workers are %s", placed, some(unknown), some(there))
 	}
 	return ""

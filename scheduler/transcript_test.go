@@ -248,9 +248,14 @@ func printActions(actions []Action) string {
 		case DropShuffle:
 			fmt.Fprintf(&b, "drop the shuffle of %s", a.Job)
 		case Finished:
-			fmt.Fprintf(&b, "%s has %s", a.Job, a.State)
+			fmt.Fprintf(&b, "%s: %s", a.Job, a.State)
 			if a.Err != nil {
-				fmt.Fprintf(&b, ": %v", a.Err)
+				fmt.Fprintf(&b, ", %v", a.Err)
+			}
+			for _, st := range a.Status.Stages {
+				if st.Warning != "" {
+					fmt.Fprintf(&b, "\n  warning: %s", st.Warning)
+				}
 			}
 		case Rest:
 			fmt.Fprintf(&b, "rest %s until %d", a.Worker, a.Until)
