@@ -1,0 +1,285 @@
+// Package analyzer turns a syntax tree into a plan: it looks up tables, columns
+// and functions, gives every expression a type and makes Hive's implicit
+// conversions explicit. It reads the catalogue and nothing else.
+package analyzer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/skepdb/skep/catalog"
+	"github.com/skepdb/skep/internal/fault"
+	"github.com/skepdb/skep/schema"
+	"github.com/skepdb/skep/sql/ast"
+	"github.com/skepdb/skep/sql/function"
+	"github.com/skepdb/skep/sql/plan"
+)
+
+// FunctionSet is what the analyzer needs of the function registry. Errors of
+// Resolve name the function, the argument types and what would be right.
+type FunctionSet interface {
+	Resolve(name string, args []schema.Type) (function.Signature, error)
+	ResolveAggregate(name string, args []schema.Type, distinct bool) (function.AggregateSignature, error)
+	IsAggregate(name string) bool
+	Names() []string
+}
+
+// Options are what a statement is analysed against.
+type Options struct {
+	// Table finds a table; its errors name the nearest existing one.
+	Table func(ctx context.Context, database, name string) (*catalog.Table, error)
+	// Scan makes the leaf that reads all columns of a table.
+	Scan      func(ctx context.Context, t *catalog.Table) (*plan.Scan, error)
+	Functions FunctionSet
+	Database  string // for names without one
+	// GroupByPosition: GROUP BY 1 means the first column of the select list
+	// (hive.groupby.position.alias, default false).
+	GroupByPosition bool
+	// OrderByConstant: ORDER BY 1 means the constant
+	// (the opposite of hive.orderby.position.alias, which is true by default).
+	OrderByConstant bool
+	// NullsFirst: NULLs come first in ascending and last in descending order
+	// (the opposite of hive.default.nulls.last, which is true by default).
+	NullsFirst bool
+}
+
+// Analyzer analyses the statements of one query. Not safe for concurrent use.
+type Analyzer struct {
+	o Options
+}
+
+// New returns an analyzer.
+func New(o Options) *Analyzer { return &Analyzer{o: o} }
+
+// Query returns the plan of a query. Errors are of class user and have the
+// place in the text.
+func (a *Analyzer) Query(ctx context.Context, q *ast.Query) (plan.Node, error) {
+	n, _, err := a.query(ctx, q, nil)
+	return n, err
+}
+
+// Insert returns the plan of the rows that an INSERT writes: all columns of
+// the table, in its order and types.
+func (a *Analyzer) Insert(ctx context.Context, s *ast.Insert, t *catalog.Table) (plan.Node, error) {
+	target := make([]int, 0, len(t.Columns)) // target[i]: the table's column that the i-th column goes to
+	if s.Columns == nil {
+		for i := range t.Columns {
+			target = append(target, i)
+		}
+	}
+	names := make([]string, len(t.Columns))
+	for i, c := range t.Columns {
+		names[i] = c.Name
+	}
+	taken := map[int]bool{}
+	for _, id := range s.Columns {
+		i := t.Columns.Index(id.Name)
+		if i < 0 {
+			return nil, unknownColumn(id.Pos, id.Name, names, "table "+t.Name)
+		}
+		if taken[i] {
+			return nil, errorAt(id.Pos, fault.StateSyntax, "column %s is listed twice", t.Columns[i].Name)
+		}
+		taken[i] = true
+		target = append(target, i)
+	}
+	var types []schema.Type
+	for _, i := range target {
+		types = append(types, t.Columns[i].Type)
+	}
+	input, _, err := a.insertSource(ctx, s.Query, types)
+	if err != nil {
+		return nil, err
+	}
+	fields := input.Fields()
+	if len(fields) != len(target) {
+		what := fmt.Sprintf("table %s has %d columns", t.Name, len(target))
+		if s.Columns != nil {
+			what = fmt.Sprintf("%d columns are listed", len(target))
+		}
+		return nil, errorAt(s.Query.Pos, fault.StateSyntax, "%s, but the query gives %d", what, len(fields))
+	}
+	exprs := make([]plan.Expr, len(t.Columns))
+	for i, c := range t.Columns {
+		exprs[i] = &plan.Literal{Value: schema.NullOf(c.Type)}
+	}
+	for i, to := range target {
+		exprs[to] = castTo(&plan.Column{Index: i, Name: fields[i].Name, T: fields[i].Type}, t.Columns[to].Type)
+	}
+	return &plan.Project{Input: input, Exprs: exprs, Names: names}, nil
+}
+
+// insertSource analyses the query of an INSERT. The rows of VALUES take the
+// types of the columns at once: 1 and 'a' in one column need no common type.
+func (a *Analyzer) insertSource(ctx context.Context, q *ast.Query, types []schema.Type) (plan.Node, *scope, error) {
+	v, ok := q.Body.(*ast.ValuesBody)
+	if !ok || q.With != nil || q.OrderBy != nil || q.Limit != nil {
+		return a.query(ctx, q, nil)
+	}
+	return a.values(v, types)
+}
+
+// env is what names mean around a query: the common table expressions.
+type env struct {
+	outer *env
+	name  string
+	query *ast.Query
+	cols  []ast.Ident
+}
+
+func (e *env) find(name string) *env {
+	for ; e != nil; e = e.outer {
+		if strings.EqualFold(e.name, name) {
+			return e
+		}
+	}
+	return nil
+}
+
+// query analyses a query and returns its plan and the names of its columns.
+func (a *Analyzer) query(ctx context.Context, q *ast.Query, e *env) (plan.Node, *scope, error) {
+	for _, c := range q.With {
+		e = &env{outer: e, name: c.Name.Name, query: c.Query, cols: c.Columns}
+	}
+	switch {
+	case q.SortBy != nil:
+		return nil, nil, unsupported(q.Pos, "SORT BY")
+	case q.DistributeBy != nil:
+		return nil, nil, unsupported(q.Pos, "DISTRIBUTE BY")
+	case q.ClusterBy != nil:
+		return nil, nil, unsupported(q.Pos, "CLUSTER BY")
+	}
+	var n plan.Node
+	var s *scope
+	var err error
+	switch b := q.Body.(type) {
+	case *ast.Select:
+		n, s, err = a.selectBody(ctx, b, q.OrderBy, e)
+	case *ast.ValuesBody:
+		n, s, err = a.values(b, nil)
+	case *ast.Query:
+		n, s, err = a.query(ctx, b, e)
+	case *ast.SetOp:
+		what := strings.ToUpper(b.Op)
+		if b.All {
+			what += " ALL"
+		}
+		return nil, nil, unsupported(b.Pos, what)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if _, ok := q.Body.(*ast.Select); !ok && q.OrderBy != nil {
+		n, err = a.orderOutput(n, s, q.OrderBy)
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+	n, err = a.limit(n, q)
+	return n, s, err
+}
+
+// limit adds LIMIT and OFFSET.
+func (a *Analyzer) limit(n plan.Node, q *ast.Query) (plan.Node, error) {
+	if q.Limit == nil {
+		return n, nil
+	}
+	out := &plan.Limit{Input: n}
+	var err error
+	if out.Count, err = rowCount(q.Limit, "LIMIT"); err != nil {
+		return nil, err
+	}
+	if q.Offset != nil {
+		if out.Offset, err = rowCount(q.Offset, "OFFSET"); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func rowCount(e ast.Expr, what string) (int64, error) {
+	l, ok := e.(*ast.Literal)
+	if !ok || l.Value.Null || !l.Value.Type.IsInteger() || l.Value.I < 0 {
+		return 0, errorAt(e.Position(), fault.StateSyntax, "%s wants a number of rows, 0 or more", what)
+	}
+	return l.Value.I, nil
+}
+
+// values analyses VALUES. With types, each column is cast to its type there;
+// otherwise to the type that all rows of the column share.
+func (a *Analyzer) values(v *ast.ValuesBody, types []schema.Type) (plan.Node, *scope, error) {
+	b := &binder{a: a, scope: &scope{}, what: "VALUES"}
+	out := &plan.Values{}
+	width := len(v.Rows[0])
+	for _, row := range v.Rows {
+		if len(row) != width {
+			return nil, nil, errorAt(row[0].Position(), fault.StateSyntax, "this row of VALUES has %d columns, the first has %d", len(row), width)
+		}
+		exprs := make([]plan.Expr, width)
+		for i, x := range row {
+			var err error
+			if exprs[i], err = b.bind(x); err != nil {
+				return nil, nil, err
+			}
+		}
+		out.Rows = append(out.Rows, exprs)
+	}
+	s := &scope{}
+	for i := range width {
+		t := schema.VoidType
+		if len(types) == width {
+			t = types[i]
+		} else {
+			for r, row := range out.Rows {
+				u, ok := function.UnionType(t, row[i].Type())
+				if !ok {
+					return nil, nil, errorAt(v.Rows[r][i].Position(), fault.StateSyntax,
+						"this column of VALUES has the types %s and %s, which have no common type", t, row[i].Type())
+				}
+				t = u
+			}
+		}
+		for _, row := range out.Rows {
+			row[i] = castTo(row[i], t)
+		}
+		name := fmt.Sprintf("col%d", i+1)
+		out.Out = append(out.Out, schema.Field{Name: name, Type: t})
+		s.add("", "", name, t)
+	}
+	return out, s, nil
+}
+
+// castTo converts e to type t, if it has another.
+func castTo(e plan.Expr, t schema.Type) plan.Expr {
+	if e.Type().Equal(t) {
+		return e
+	}
+	if l, ok := e.(*plan.Literal); ok && l.Value.Null {
+		return &plan.Literal{Value: schema.NullOf(t)}
+	}
+	return &plan.Cast{Arg: e, T: t}
+}
+
+func errorAt(pos ast.Pos, state, format string, args ...any) *fault.Error {
+	return &fault.Error{Class: fault.User, SQLState: state, Message: fmt.Sprintf(format, args...), Line: pos.Line, Column: pos.Column}
+}
+
+func unsupported(pos ast.Pos, what string) error {
+	return errorAt(pos, fault.StateUnsupported, "not supported yet: %s", what)
+}
+
+// At gives an error of a lower package the place in the text it is about.
+func At(pos ast.Pos, err error) error {
+	if err == nil {
+		return nil
+	}
+	e, ok := errors.AsType[*fault.Error](err)
+	if !ok || e.Line > 0 {
+		return err
+	}
+	placed := *e
+	placed.Line, placed.Column = pos.Line, pos.Column
+	return &placed
+}

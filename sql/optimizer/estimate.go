@@ -1,0 +1,120 @@
+package optimizer
+
+import (
+	"github.com/skepdb/skep/sql/plan"
+	"github.com/skepdb/skep/storage"
+)
+
+// Guesses of the share of rows that a condition keeps, for want of statistics
+// of values (System R's, Selinger et al. 1979).
+const (
+	shareEqual = 0.1
+	shareRange = 0.3
+	shareOther = 0.5
+)
+
+// Rows estimates how many rows a node gives; < 0 = unknown. A hint: plans may
+// differ by it, answers never.
+func Rows(n plan.Node) int64 {
+	switch n := n.(type) {
+	case *plan.Scan:
+		return scanRows(n)
+	case *plan.Values:
+		return int64(len(n.Rows))
+	case *plan.Filter:
+		return scaled(Rows(n.Input), shareOther)
+	case *plan.Aggregate:
+		if len(n.Keys) == 0 {
+			return 1
+		}
+		if n.Phase == plan.Final {
+			return Rows(n.Input)
+		}
+		return scaled(Rows(n.Input), shareEqual)
+	case *plan.Limit:
+		return capped(Rows(n.Input), n.Count)
+	case *plan.Sort:
+		if n.Limit >= 0 {
+			return capped(Rows(n.Input), n.Limit)
+		}
+	case *plan.Join:
+		l, r := Rows(n.Left), Rows(n.Right)
+		if l < 0 || r < 0 {
+			return -1
+		}
+		return max(l, r)
+	}
+	if c := n.Children(); len(c) == 1 {
+		return Rows(c[0])
+	}
+	return -1
+}
+
+func scanRows(n *plan.Scan) int64 {
+	s := source(n)
+	if s == nil {
+		return n.Rows
+	}
+	if s.Regions == nil {
+		return -1
+	}
+	kept, _ := s.Kept()
+	rows := int64(0)
+	for _, r := range kept {
+		rows += r.Rows
+	}
+	rows = scaled(rows, share(s.Filter))
+	if s.Limit > 0 {
+		rows = min(rows, s.Limit)
+	}
+	return rows
+}
+
+// share guesses which part of the rows a predicate keeps.
+func share(p storage.Predicate) float64 {
+	switch p := p.(type) {
+	case *storage.Compare:
+		switch p.Op {
+		case storage.Eq:
+			return shareEqual
+		case storage.Ne:
+			return 1 - shareEqual
+		}
+		return shareRange
+	case *storage.In:
+		return min(shareOther, shareEqual*float64(len(p.Values)))
+	case *storage.IsNull:
+		if p.Not {
+			return 1 - shareEqual
+		}
+		return shareEqual
+	case storage.And:
+		out := 1.0
+		for _, q := range p {
+			out *= share(q)
+		}
+		return out
+	case storage.Or:
+		none := 1.0
+		for _, q := range p {
+			none *= 1 - share(q)
+		}
+		return 1 - none
+	}
+	return 1
+}
+
+// scaled multiplies an estimate; what has rows keeps at least one.
+func scaled(rows int64, by float64) int64 {
+	if rows <= 0 {
+		return rows
+	}
+	return max(1, int64(float64(rows)*by))
+}
+
+func capped(rows, most int64) int64 {
+	if rows < 0 {
+		return most
+	}
+	return min(rows, most)
+}
