@@ -218,6 +218,7 @@ func (s *Scanner) nextGroup() (bool, error) {
 		s.stats.RowGroups++
 		return true, s.openGroup()
 	}
+	s.row, s.rows = 0, 0
 	return false, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"math"
@@ -372,6 +373,8 @@ func TestDictionaries(t *testing.T) {
 	}
 }
 
+var predicates = flag.Int("predicates", 150, "random predicates to try")
+
 // naive evaluates a predicate row by row.
 func naive(p storage.Predicate, row map[schema.ColumnID]schema.Datum) bool {
 	switch p := p.(type) {
@@ -469,18 +472,21 @@ func TestPredicates(t *testing.T) {
 		return k, v
 	}
 	all := makeBatch(columns, rows, true)
+	byID := make([]map[schema.ColumnID]schema.Datum, len(rows))
+	for i, row := range rows {
+		byID[i] = map[schema.ColumnID]schema.Datum{}
+		for c := range columns {
+			byID[i][columns[c].ID] = row[c]
+		}
+	}
 	pruned := int64(0)
-	for range 400 {
+	for range *predicates {
 		p := randomPredicate(r, asked, 2)
 		start, lo := bound()
 		end, hi := bound()
 		var want, filtered []int64
 		for i, row := range rows {
-			m := map[schema.ColumnID]schema.Datum{}
-			for c := range columns {
-				m[columns[c].ID] = row[c]
-			}
-			if !naive(p, m) {
+			if !naive(p, byID[i]) {
 				continue
 			}
 			filtered = append(filtered, int64(i))
