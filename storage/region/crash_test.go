@@ -420,6 +420,7 @@ func (c *crash) recover(t *testing.T, more bool) error {
 // TestCrash crashes seeded runs at random writes, under Pebble, segments and
 // sidecars alike, and compares what is found afterwards with a model.
 func TestCrash(t *testing.T) {
+	noLeaks(t)
 	const perRun, steps = 16, 60
 	doing := map[string]int{}
 	total := 0

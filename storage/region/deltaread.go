@@ -272,6 +272,9 @@ func (b *rowBuilder) add(record []byte) (deleted bool, err error) {
 			return false, fmt.Errorf("column %s is %s, the row has a %s", b.columns[i].Name, c.t, schema.Type{Kind: v.kind, Scale: v.scale, Precision: c.t.Precision})
 		}
 		c.pad(b.n)
+		if c.last > b.n {
+			return false, fmt.Errorf("column %s has two values", b.columns[i].Name)
+		}
 		c.append(v.b)
 		b.bytes += len(v.b)
 	}

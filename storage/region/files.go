@@ -2,7 +2,6 @@ package region
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"sync"
 
@@ -84,7 +83,7 @@ func (f *file) open(meta segment.Meta, key []storage.KeyColumn) (*segment.Reader
 	if f.reader == nil {
 		r, err := segment.Open(f.st.folder.FS(), f.st.filePath(f.table, f.id), meta, key)
 		if err != nil {
-			return nil, fmt.Errorf("open segment: %w", err)
+			return nil, err
 		}
 		f.reader = r
 	}
