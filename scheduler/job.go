@@ -73,6 +73,7 @@ type stage struct {
 // holder is a worker that the splits of a stage name, registered or not.
 type holder struct {
 	id    cluster.WorkerID
+	w     *worker // nil: not registered
 	queue taskQueue
 	ready int   // ready tasks with data here
 	bytes int64 // of those
@@ -138,7 +139,7 @@ func (s *State) submit(spec *jobs.Job) {
 			for _, id := range st.Tasks[i].Hosts {
 				h := n.byID[id]
 				if h == nil {
-					h = &holder{id: id}
+					h = &holder{id: id, w: s.workers[id]}
 					n.byID[id] = h
 					n.holders = append(n.holders, h)
 				}
@@ -171,6 +172,21 @@ func (st *stage) push(t *task) {
 		st.free.push(t)
 	default:
 		for _, h := range t.holders {
+			h.queue.push(t)
+		}
+	}
+}
+
+// rejoin notes that a worker has come (back) and fills its queue: while it was
+// away tasks were left to the other holders of their data.
+func (st *stage) rejoin(w *worker) {
+	h := st.byID[w.ID]
+	if h == nil {
+		return
+	}
+	h.w, h.queue = w, nil
+	for i := range st.tasks {
+		if t := &st.tasks[i]; t.ready && t.failures == 0 && slices.Contains(t.holders, h) {
 			h.queue.push(t)
 		}
 	}

@@ -9,6 +9,9 @@ import (
 
 // place gives free slots to ready tasks.
 func (s *State) place() {
+	if len(s.queue) == 0 {
+		return
+	}
 	free := s.freeWorkers()
 	waiting := false
 	for _, j := range s.queue {
@@ -45,7 +48,12 @@ func (s *State) freeWorkers() []*worker {
 			free = append(free, w)
 		}
 	}
-	slices.SortStableFunc(free, func(a, b *worker) int { return cmp.Compare(len(a.attempts), len(b.attempts)) })
+	slices.SortFunc(free, func(a, b *worker) int {
+		if n := cmp.Compare(len(a.attempts), len(b.attempts)); n != 0 {
+			return n
+		}
+		return cmp.Compare(a.seq, b.seq)
+	})
 	return free
 }
 
@@ -104,7 +112,7 @@ func (s *State) reachable(st *stage) bool {
 		return true
 	}
 	for _, h := range st.holders {
-		if h.ready > 0 && s.mayScan(s.workers[h.id]) {
+		if h.ready > 0 && s.mayScan(h.w) {
 			return true
 		}
 	}
@@ -155,8 +163,7 @@ func (s *State) pick(st *stage, w *worker, level jobs.Locality) (*task, *worker)
 	// The worker with the most left to read is helped first.
 	var best *holder
 	for _, h := range st.holders {
-		o := s.workers[h.id]
-		if h.ready == 0 || !s.awaited(h) || distance(w, o) != level || !s.mayScan(o) || h.queue.first() == nil {
+		if h.ready == 0 || !h.awaited() || distance(w, h.w) != level || !s.mayScan(h.w) || h.queue.first() == nil {
 			continue
 		}
 		if best == nil || h.bytes > best.bytes || h.bytes == best.bytes && h.ready > best.ready {
@@ -166,7 +173,7 @@ func (s *State) pick(st *stage, w *worker, level jobs.Locality) (*task, *worker)
 	if best == nil {
 		return nil, nil
 	}
-	return best.queue.first(), s.workers[best.id]
+	return best.queue.first(), best.w
 }
 
 // orphan returns a ready task whose data has a place, but no worker there ever
@@ -174,30 +181,26 @@ func (s *State) pick(st *stage, w *worker, level jobs.Locality) (*task, *worker)
 // would be in vain.
 func (s *State) orphan(st *stage) (*task, *worker) {
 	for _, h := range st.holders {
-		if h.ready == 0 || s.awaited(h) {
+		if h.ready == 0 || h.awaited() {
 			continue
 		}
 		for t := h.queue.first(); t != nil; t = h.queue.first() {
-			if slices.ContainsFunc(t.holders, s.awaited) {
+			if slices.ContainsFunc(t.holders, (*holder).awaited) {
 				h.queue.pop() // it is in the queue of one with slots as well
 				continue
 			}
 			// Workers that only store may be read from, within their budget.
-			source := s.workers[h.id]
-			if source != nil && !s.mayScan(source) {
+			if h.w != nil && !s.mayScan(h.w) {
 				break
 			}
-			return t, source
+			return t, h.w
 		}
 	}
 	return nil, nil
 }
 
 // awaited reports whether tasks may wait for a slot where their data is.
-func (s *State) awaited(h *holder) bool {
-	w := s.workers[h.id]
-	return w != nil && w.Slots > 0
-}
+func (h *holder) awaited() bool { return h.w != nil && h.w.Slots > 0 }
 
 // distance is how far b's data is from a.
 func distance(a, b *worker) jobs.Locality {
@@ -219,11 +222,11 @@ func (s *State) locate(t *task, w *worker) (jobs.Locality, *worker) {
 	level, source := jobs.Anywhere, (*worker)(nil)
 	waitFor := false
 	for _, h := range t.holders {
-		o := s.workers[h.id]
+		o := h.w
 		if o == nil {
 			continue
 		}
-		waitFor = waitFor || s.awaited(h) && !s.avoids(t, o)
+		waitFor = waitFor || h.awaited() && !s.avoids(t, o)
 		if l := distance(w, o); l < level || l == level && o.scans < source.scans {
 			level, source = l, o
 		}

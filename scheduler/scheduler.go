@@ -127,6 +127,7 @@ func New(o Options) *State {
 // worker is a registered worker.
 type worker struct {
 	cluster.Worker
+	seq      int64 // by registration
 	attempts []*attempt
 	scans    int // live attempts that read this worker's data
 	// freeSince is when the worker last got a free slot after having had none.
@@ -149,8 +150,11 @@ func (w *worker) free() int { return w.Slots - len(w.attempts) }
 // order. now must not be less than at the step before (it is taken as equal).
 func (s *State) Step(now Time, e Event) []Action {
 	s.now = max(s.now, now)
-	s.next = never
 	s.actions = nil
+	if s.note(e) && s.alarm > s.now {
+		return nil
+	}
+	s.next = never
 	if s.alarm <= s.now {
 		s.alarm = never
 	}
@@ -163,14 +167,6 @@ func (s *State) Step(now Time, e Event) []Action {
 		s.submit(e.Job)
 	case KillJob:
 		s.kill(e.Job, e.Cause)
-	case AttemptStarted:
-		if a := s.live(e.ID); a != nil {
-			a.started = s.now
-		}
-	case AttemptProgress:
-		if a := s.live(e.ID); a != nil && e.Share > a.progress {
-			a.progress = min(e.Share, 1)
-		}
 	case AttemptFinished:
 		s.attemptFinished(e)
 	case AttemptFailed:
@@ -190,6 +186,24 @@ func (s *State) Step(now Time, e Event) []Action {
 	return s.actions
 }
 
+// note takes the events that change nothing about who may run, and reports
+// whether e is one.
+func (s *State) note(e Event) bool {
+	switch e := e.(type) {
+	case AttemptStarted:
+		if a := s.live(e.ID); a != nil {
+			a.started = s.now
+		}
+	case AttemptProgress:
+		if a := s.live(e.ID); a != nil && e.Share > a.progress {
+			a.progress = min(e.Share, 1)
+		}
+	default:
+		return false
+	}
+	return true
+}
+
 func (s *State) do(a Action) { s.actions = append(s.actions, a) }
 
 // due asks for a step at t.
@@ -199,11 +213,17 @@ func (s *State) register(w cluster.Worker) {
 	if s.workers[w.ID] != nil {
 		s.lose(w.ID) // it started again and has forgotten everything
 	}
-	n := &worker{Worker: w, freeSince: s.now}
+	s.arrived++
+	n := &worker{Worker: w, seq: s.arrived, freeSince: s.now}
 	s.workers[w.ID] = n
 	s.order = append(s.order, n)
 	s.onHost[w.Host]++
 	s.onRack[w.Rack]++
+	for _, j := range s.queue {
+		for _, st := range j.stages {
+			st.rejoin(n)
+		}
+	}
 }
 
 func (s *State) lose(id cluster.WorkerID) {
@@ -216,6 +236,14 @@ func (s *State) lose(id cluster.WorkerID) {
 	s.order = slices.DeleteFunc(s.order, func(x *worker) bool { return x == w })
 	s.onHost[w.Host]--
 	s.onRack[w.Rack]--
+	for _, j := range s.queue {
+		for _, st := range j.stages {
+			if h := st.byID[id]; h != nil {
+				h.w = nil
+			}
+			delete(st.waits, w)
+		}
+	}
 	for _, a := range slices.Clone(w.attempts) {
 		s.release(a)
 		s.requeue(a)

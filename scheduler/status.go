@@ -101,7 +101,7 @@ func (s *State) warning(st *stage) string {
 	}
 	var here, unknown []string
 	for _, h := range st.holders {
-		if w := s.workers[h.id]; w == nil {
+		if w := h.w; w == nil {
 			if !s.lost[h.id] {
 				unknown = append(unknown, string(h.id))
 			}
