@@ -159,6 +159,14 @@ func (l *lazyServer) Split(ctx context.Context, id storage.RegionID, at storage.
 	return s.Split(ctx, id, at)
 }
 
+func (l *lazyServer) ReplaceEmpty(ctx context.Context, id storage.RegionID, with []storage.Region) (bool, error) {
+	s, err := l.get()
+	if err != nil {
+		return false, err
+	}
+	return s.ReplaceEmpty(ctx, id, with)
+}
+
 func (l *lazyServer) Check(ctx context.Context, id storage.RegionID) ([]storage.CheckProblem, error) {
 	s, err := l.get()
 	if err != nil {

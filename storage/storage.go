@@ -257,6 +257,10 @@ type Server interface {
 	// Split cuts a region in two at a key, or at its data median when at is
 	// empty, and returns the two.
 	Split(ctx context.Context, id RegionID, at Key) ([2]Region, error)
+	// ReplaceEmpty swaps a region without rows for others, already made, that
+	// cover the same keys, in the catalogue and here. It returns false, changing
+	// nothing, when the region has rows or may get some from an open transaction.
+	ReplaceEmpty(ctx context.Context, id RegionID, with []Region) (bool, error)
 	// Check verifies manifest, files and checksums of a region.
 	Check(ctx context.Context, id RegionID) ([]CheckProblem, error)
 }
@@ -286,6 +290,9 @@ type Store interface {
 	Resolve(ctx context.Context, t *Table, txn TxnID) error
 	Flush(ctx context.Context, t *Table) error
 	Split(ctx context.Context, t *Table, region RegionID, at Key) ([2]Region, error)
+	// SpreadEmpty turns a table of one empty region into one of len(cuts)+1
+	// regions, placed anew; false, changing nothing, when it isn't one.
+	SpreadEmpty(ctx context.Context, t *Table, cuts []Key) (bool, error)
 	// CutKeys: see Server.CutKeys.
 	CutKeys(ctx context.Context, t *Table, region RegionID, r KeyRange, at Timestamp, n int) ([]Key, []RegionStats, error)
 	// Check proves that the ranges of the table tile and checks each region.
