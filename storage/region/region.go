@@ -158,7 +158,9 @@ func (s *store) install(changes []change, extra func(*pebble.Batch) error) (err 
 	for i, c := range changes {
 		if err == nil {
 			c.r.cur, versions[i] = versions[i], c.r.cur
-			c.r.gone = c.to == nil
+			if c.to == nil {
+				c.r.gone = true // the caller holds the latch
+			}
 		}
 		c.r.viewMu.Unlock()
 	}

@@ -307,7 +307,7 @@ func (l *leaf) learn(d *dictionary) {
 		return
 	}
 	l.table = maskOf(l.table, d.n)
-	l.maskValues(l.table, &vector{n: d.n, phys: physBytes, offsets: d.offsets, data: d.text})
+	l.maskValues(l.table, &vector{n: d.n, phys: d.phys, i32: d.i32, i64: d.i64, offsets: d.offsets, data: d.text})
 	l.tableOf, l.hits, l.hit = d, l.table.count(), 0
 	if l.hits == 1 {
 		for i, w := range l.table {

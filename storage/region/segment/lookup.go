@@ -39,7 +39,7 @@ func (r *Reader) Lookup(ctx context.Context, keys []storage.Key, columns schema.
 		}
 		get := func(leaf int, t schema.Type) (arrow.Array, error) {
 			if chunks[leaf] == nil || chunks[leaf].group != st.group {
-				if chunks[leaf], err = r.chunk(st.group, leaf, chunkOptions{}); err != nil {
+				if chunks[leaf], err = r.chunk(st.group, leaf, chunkOptions{}, chunks[leaf]); err != nil {
 					return nil, err
 				}
 			}

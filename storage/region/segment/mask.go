@@ -115,8 +115,15 @@ func word(b []byte, i int) uint64 {
 func maskEq[T int32 | int64 | float32 | float64](m mask, v []T, x T) {
 	for i := range m {
 		var w uint64
-		for j, y := range v[64*i : min(64*i+64, len(v))] {
-			w |= bit(y == x) << j
+		part := v[64*i : min(64*i+64, len(v))]
+		j := 0
+		for ; j+8 <= len(part); j += 8 {
+			p := (*[8]T)(part[j:])
+			w |= (bit(p[0] == x) | bit(p[1] == x)<<1 | bit(p[2] == x)<<2 | bit(p[3] == x)<<3 |
+				bit(p[4] == x)<<4 | bit(p[5] == x)<<5 | bit(p[6] == x)<<6 | bit(p[7] == x)<<7) << j
+		}
+		for ; j < len(part); j++ {
+			w |= bit(part[j] == x) << j
 		}
 		m[i] = w
 	}
@@ -125,8 +132,15 @@ func maskEq[T int32 | int64 | float32 | float64](m mask, v []T, x T) {
 func maskLt[T int32 | int64 | float32 | float64](m mask, v []T, x T) {
 	for i := range m {
 		var w uint64
-		for j, y := range v[64*i : min(64*i+64, len(v))] {
-			w |= bit(y < x) << j
+		part := v[64*i : min(64*i+64, len(v))]
+		j := 0
+		for ; j+8 <= len(part); j += 8 {
+			p := (*[8]T)(part[j:])
+			w |= (bit(p[0] < x) | bit(p[1] < x)<<1 | bit(p[2] < x)<<2 | bit(p[3] < x)<<3 |
+				bit(p[4] < x)<<4 | bit(p[5] < x)<<5 | bit(p[6] < x)<<6 | bit(p[7] < x)<<7) << j
+		}
+		for ; j < len(part); j++ {
+			w |= bit(part[j] < x) << j
 		}
 		m[i] = w
 	}
@@ -135,8 +149,15 @@ func maskLt[T int32 | int64 | float32 | float64](m mask, v []T, x T) {
 func maskLe[T int32 | int64 | float32 | float64](m mask, v []T, x T) {
 	for i := range m {
 		var w uint64
-		for j, y := range v[64*i : min(64*i+64, len(v))] {
-			w |= bit(y <= x) << j
+		part := v[64*i : min(64*i+64, len(v))]
+		j := 0
+		for ; j+8 <= len(part); j += 8 {
+			p := (*[8]T)(part[j:])
+			w |= (bit(p[0] <= x) | bit(p[1] <= x)<<1 | bit(p[2] <= x)<<2 | bit(p[3] <= x)<<3 |
+				bit(p[4] <= x)<<4 | bit(p[5] <= x)<<5 | bit(p[6] <= x)<<6 | bit(p[7] <= x)<<7) << j
+		}
+		for ; j < len(part); j++ {
+			w |= bit(part[j] <= x) << j
 		}
 		m[i] = w
 	}

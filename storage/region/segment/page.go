@@ -24,8 +24,9 @@ const (
 
 // chunkOptions say how a column chunk is going to be read.
 type chunkOptions struct {
-	keep bool // values are handed on: they need memory of their own
-	scan bool // pages are read in order: read ahead
+	keep  bool // values are handed on: they need memory of their own
+	scan  bool // pages are read in order: read ahead
+	codes bool // numbers may stay dictionary codes, for a filter
 }
 
 // chunkReader decodes the pages of one column chunk. Pages are found by the
@@ -43,7 +44,8 @@ type chunkReader struct {
 
 	window   []byte // checked bytes of the file from windowAt on
 	windowAt int64
-	end      int64 // of the chunk in the file
+	spare    []byte // memory for the window
+	end      int64  // of the chunk in the file
 	read     *int64
 
 	current int // page that vec holds; -1: none
@@ -59,12 +61,12 @@ type chunkReader struct {
 // scratch are buffers of pages whose values aren't kept.
 type scratch struct {
 	values []uint64 // 8-byte aligned
-	packed []byte
 	codes  []int32
+	spread []int32 // codes with the nulls between
 }
 
-// chunk opens a column chunk.
-func (r *Reader) chunk(group, leaf int, o chunkOptions) (*chunkReader, error) {
+// chunk opens a column chunk; it takes over the buffers of old, which may be nil.
+func (r *Reader) chunk(group, leaf int, o chunkOptions, old *chunkReader) (*chunkReader, error) {
 	m := &r.footer.RowGroups[group].Columns[leaf].MetaData
 	locs, err := r.pages(group, leaf)
 	if err != nil {
@@ -72,6 +74,9 @@ func (r *Reader) chunk(group, leaf int, o chunkOptions) (*chunkReader, error) {
 	}
 	c := &chunkReader{r: r, group: group, leaf: leaf, col: &r.columns[leaf], meta: m, locs: locs,
 		rows: r.footer.RowGroups[group].NumRows, o: o, current: -1}
+	if old != nil {
+		c.scratch, c.spare = old.scratch, old.window
+	}
 	last := locs[len(locs)-1]
 	c.end = last.Offset + int64(last.CompressedPageSize)
 	switch m.Codec {
@@ -141,7 +146,11 @@ func (c *chunkReader) fetch(off, end int64) ([]byte, error) {
 		if c.o.scan {
 			stop = max(end, min(off+windowBytes, c.end))
 		}
-		at, data, err := c.r.file.blocks(off, stop, c.window)
+		buf := c.window
+		if buf == nil {
+			buf, c.spare = c.spare, nil
+		}
+		at, data, err := c.r.file.blocks(off, stop, buf)
 		if err != nil {
 			c.window = nil
 			return nil, err
@@ -237,6 +246,11 @@ func (c *chunkReader) decode(page int) (err error) {
 // unpack decompresses body to size bytes, in memory that is free to keep when
 // keep, 8-byte aligned, with some slack behind.
 func (c *chunkReader) unpack(body []byte, size int, compressed, keep bool) ([]byte, error) {
+	if keep && !compressed && size >= 16 {
+		// append doesn't clear the memory before it is overwritten. Memory of
+		// 16 bytes and more is 8-byte aligned.
+		return append([]byte(nil), body...), nil
+	}
 	words := (size+7)/8 + decodeSlack/8
 	var mem []uint64
 	if keep {
@@ -433,15 +447,26 @@ func (c *chunkReader) coded(v *vector, body []byte, size, values int, compressed
 		c.scratch.codes = codes
 	}
 	codes = codes[:values]
-	limit := uint32(c.dict.n)
+	highest := uint32(0)
 	for _, code := range codes {
-		if uint32(code) >= limit {
-			return fault.Bugf("code %d in a dictionary of %d values", code, c.dict.n)
-		}
+		highest = max(highest, uint32(code))
+	}
+	if values > 0 && highest >= uint32(c.dict.n) {
+		return fault.Bugf("code %d in a dictionary of %d values", highest, c.dict.n)
 	}
 	switch {
-	case text:
+	case keep && text:
 		v.codes, v.dict = spread(codes, v.valid, v.n), c.dict
+	case text || c.o.codes:
+		v.codes, v.dict = codes, c.dict
+		if v.valid != nil {
+			if cap(c.scratch.spread) < v.n {
+				c.scratch.spread = make([]int32, max(v.n, stripeRows))
+			}
+			v.codes = c.scratch.spread[:v.n]
+			clear(v.codes)
+			spreadInto(v.codes, codes, v.valid)
+		}
 	case c.col.phys == physInt32:
 		v.i32 = lookUp(c.dict.i32, codes, v.valid, v.n)
 	case c.col.phys == physInt64:

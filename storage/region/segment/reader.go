@@ -312,7 +312,7 @@ func (k *keyReader) at(group int, row int64) ([]byte, error) {
 	}
 	if k.chunk == nil || k.chunk.group != group {
 		var err error
-		if k.chunk, err = k.r.chunk(group, leaf, chunkOptions{}); err != nil {
+		if k.chunk, err = k.r.chunk(group, leaf, chunkOptions{}, k.chunk); err != nil {
 			return nil, err
 		}
 		k.page = -1

@@ -29,7 +29,8 @@ type Scanner struct {
 	rows   int64 // of the row group
 	step   int64 // rows a chunk
 	chunks []*chunkReader
-	pass   bool // the filter accepts all rows of the row group
+	old    []*chunkReader // of earlier row groups
+	pass   bool           // the filter accepts all rows of the row group
 
 	keyed   *rowkey.Binding // of the key column's page
 	keyPage int
@@ -53,7 +54,7 @@ type Scanner struct {
 // Scan starts a scan.
 func (r *Reader) Scan(o ScanOptions) (*Scanner, error) {
 	s := &Scanner{r: r, o: o, group: -1, hi: r.meta.Rows, chunks: make([]*chunkReader, len(r.columns)), nulls: make([]arrow.Array, len(o.Columns)),
-		operands: make([]vector, len(r.columns))}
+		old: make([]*chunkReader, len(r.columns)), operands: make([]vector, len(r.columns))}
 	s.column = s.operand
 	for _, c := range o.Columns {
 		leaf, err := r.leafOf(c)
@@ -113,6 +114,7 @@ func (s *Scanner) Close() error {
 		s.err = fault.Bugf("scan of segment %s: closed", s.r.file.path)
 	}
 	clear(s.chunks)
+	clear(s.old)
 	return nil
 }
 
@@ -192,6 +194,11 @@ func (s *Scanner) nextGroup() (bool, error) {
 			s.stats.Clipped += g.Rows
 			continue
 		}
+		for i, c := range s.chunks {
+			if c != nil {
+				s.old[i] = c // its buffers serve the next row group
+			}
+		}
 		clear(s.chunks)
 		s.keyed = nil
 		s.row, s.rows = 0, g.Rows
@@ -240,7 +247,7 @@ func (s *Scanner) judge(rows int64) (verdict, error) {
 			return l.judgeNull(), nil
 		}
 		b := s.r.chunkBounds(s.group, l.column)
-		if v := l.judgeBounds(&b, rows); v != maybe || l.isNull || s.r.columns[l.column].phys != physBytes {
+		if v := l.judgeBounds(&b, rows); v != maybe || l.isNull {
 			return v, nil
 		}
 		c, err := s.chunk(l.column)
@@ -257,10 +264,10 @@ func (s *Scanner) judge(rows int64) (verdict, error) {
 	if err == nil && v == maybe {
 		s.filter.order(func(column int) int {
 			switch c := s.chunks[column]; {
-			case s.r.columns[column].phys != physBytes:
-				return 2
 			case c != nil && c.dict != nil:
 				return 1
+			case s.r.columns[column].phys != physBytes:
+				return 2
 			}
 			return 10
 		})
@@ -271,14 +278,19 @@ func (s *Scanner) judge(rows int64) (verdict, error) {
 // chunk returns the reader of a leaf in the open row group.
 func (s *Scanner) chunk(leaf int) (*chunkReader, error) {
 	if s.chunks[leaf] == nil {
-		keep := false
+		o := chunkOptions{scan: true}
 		for _, l := range s.leaves {
-			keep = keep || l == leaf
+			o.keep = o.keep || l == leaf
 		}
-		if f := s.r.columns[leaf].field; f >= keyField {
-			keep = f == keyField // keys are handed on as they are
+		switch f := s.r.columns[leaf].field; {
+		case f >= keyField:
+			o.keep = f == keyField // keys are handed on as they are
+		case leaf == s.r.plain && s.o.NeedKeys:
+			o.keep = true // the key encoder holds on to a page
+		default:
+			o.codes = !o.keep
 		}
-		c, err := s.r.chunk(s.group, leaf, chunkOptions{keep: keep, scan: true})
+		c, err := s.r.chunk(s.group, leaf, o, s.old[leaf])
 		if err != nil {
 			return nil, err
 		}

@@ -156,7 +156,7 @@ func vectorOf(a arrow.Array, t schema.Type) (vector, error) {
 	default:
 		if d := batch.DictionaryOf(a); d != nil {
 			v.codes = batch.Values[int32](a)
-			v.dict = &dictionary{n: d.Len(), data: d}
+			v.dict = &dictionary{n: d.Len(), phys: physBytes, data: d}
 			v.dict.offsets, v.dict.text = textSlices(d)
 			break
 		}
@@ -196,6 +196,7 @@ func widen32[T int8 | int16](v []T) []int32 {
 // dictionary is the dictionary of a column chunk or of an array.
 type dictionary struct {
 	n       int
+	phys    physical
 	i32     []int32
 	i64     []int64
 	offsets []int32
@@ -232,11 +233,11 @@ func (c *chunkReader) loadDictionary() error {
 		h.CompressedPageSize < 0 || int(h.CompressedPageSize) != len(b)-n {
 		return c.bad(at, "a dictionary header that doesn't fit: %d bytes of %d", h.CompressedPageSize, len(b)-n)
 	}
-	raw, err := c.unpack(b[n:], int(h.UncompressedPageSize), c.meta.Codec != format.Uncompressed, true)
+	raw, err := c.unpack(b[n:], int(h.UncompressedPageSize), c.meta.Codec != format.Uncompressed, c.col.phys != physBytes)
 	if err != nil {
 		return c.bad(at, "%w", err)
 	}
-	d := &dictionary{n: int(p.V.NumValues)}
+	d := &dictionary{n: int(p.V.NumValues), phys: c.col.phys}
 	if width := c.col.phys.width(); width > 0 && len(raw) != width*d.n {
 		return c.bad(at, "%d bytes for %d values", len(raw), d.n)
 	}

@@ -42,7 +42,9 @@ type Writer struct {
 	file vfs.File
 	sums *summer
 	buf  *bufio.Writer
-	pq   *file.Writer
+	pq   *file.Writer // nil before the first row group
+
+	codec compress.Compression
 
 	pending      [][]arrow.Array // a row group's batches, by column of the file
 	pendingRows  int64
@@ -96,7 +98,8 @@ func Create(o Options) (*Writer, error) {
 	for _, c := range o.Columns {
 		w.meta.Columns = append(w.meta.Columns, c.ID)
 	}
-	if err := w.open(codec); err != nil {
+	w.codec = codec
+	if err := w.open(); err != nil {
 		return nil, err
 	}
 	return w, nil
@@ -114,7 +117,7 @@ func codecOf(name string) (compress.Compression, error) {
 	return 0, fault.Userf("unknown codec %q: it can be snappy, zstd or none", name)
 }
 
-func (w *Writer) open(codec compress.Compression) error {
+func (w *Writer) open() error {
 	for _, p := range []string{w.o.Path, w.o.Path + SidecarSuffix} {
 		if _, err := w.o.FS.Stat(p); err == nil {
 			return fault.Bugf("create segment: %s exists", p)
@@ -122,33 +125,58 @@ func (w *Writer) open(codec compress.Compression) error {
 			return fault.Retryablef("create segment: %w", err)
 		}
 	}
+	f, err := w.o.FS.Create(w.o.Path, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return fault.Retryablef("create segment: %w", err)
+	}
+	w.file = f
+	w.sums = newSummer(f)
+	w.buf = bufio.NewWriterSize(w.sums, writeBytes)
+	return nil
+}
+
+// start opens the Parquet writer, once the first row group's values are there
+// to choose the columns' codecs by.
+func (w *Writer) start() error {
 	root, err := parquetSchema(w.columns)
 	if err != nil {
 		return err
 	}
 	props := []parquet.WriterProperty{
 		parquet.WithVersion(parquet.V2_LATEST), parquet.WithDataPageVersion(parquet.DataPageV2),
-		parquet.WithCreatedBy("skep"), parquet.WithCompression(codec),
+		parquet.WithCreatedBy("skep"), parquet.WithCompression(w.codec),
 		parquet.WithBatchSize(stripeRows), parquet.WithMaxStatsSize(statsBytes), parquet.WithPageIndexEnabled(true),
 		// Pages are cut by the encoder, at stripes; dictionaries are made there too.
 		parquet.WithDataPageSize(1 << 40), parquet.WithDictionaryPageSizeLimit(1 << 40), parquet.WithDictionaryDefault(false),
 	}
-	for _, c := range w.columns {
+	for i, c := range w.columns {
 		if c.mayCode() {
 			props = append(props, parquet.WithDictionaryFor(c.name, true), parquet.WithDictionaryCostFallbackFor(c.name, false))
 		}
+		if incompressible(w.pending[i][0]) {
+			props = append(props, parquet.WithCompressionFor(c.name, compress.Codecs.Uncompressed))
+		}
 	}
-	w.file, err = w.o.FS.Create(w.o.Path, vfs.WriteCategoryUnspecified)
-	if err != nil {
-		return fault.Retryablef("create segment: %w", err)
-	}
-	w.sums = newSummer(w.file)
-	w.buf = bufio.NewWriterSize(w.sums, writeBytes)
 	w.pq, err = file.NewParquetWriterWithError(w.buf, root, file.WithWriterProps(parquet.NewWriterProperties(props...)))
-	if err != nil {
-		return errors.Join(fault.Retryablef("create segment %s: %w", w.o.Path, err), w.Abort())
+	return err
+}
+
+// incompressible reports whether a column of floats doesn't shrink by a tenth:
+// then pages are as fast to read as memory is to copy without a codec.
+func incompressible(a arrow.Array) bool {
+	id := a.DataType().ID()
+	if id != arrow.FLOAT64 && id != arrow.FLOAT32 || a.Len() < minPage {
+		return false
 	}
-	return nil
+	raw := a.Data().Buffers()[1].Bytes()
+	width := a.DataType().(arrow.FixedWidthDataType).Bytes()
+	raw = raw[a.Data().Offset()*width:][:a.Len()*width]
+	raw = raw[:min(len(raw), pageBytes/16)]
+	codec, err := compress.GetCodec(compress.Codecs.Snappy)
+	if err != nil {
+		return false
+	}
+	return len(codec.Encode(nil, raw))*10 > len(raw)*9
 }
 
 // mayCode reports whether a column may get a dictionary.
@@ -316,6 +344,11 @@ func (w *Writer) hold(arrays []arrow.Array, keys Keys, n int) error {
 func (w *Writer) writeGroup() error {
 	if w.pendingRows == 0 {
 		return nil
+	}
+	if w.pq == nil {
+		if err := w.start(); err != nil {
+			return err
+		}
 	}
 	before := w.pq.TotalBytesWritten()
 	rg, err := w.pq.AppendRowGroupChecked()
