@@ -447,7 +447,7 @@ func (b *binder) aggregate(x *ast.Call, name string) (plan.Expr, error) {
 			return nil, At(x.Pos, err)
 		}
 	}
-	agg.T, agg.State = sig.Result, sig.State
+	agg.T, agg.State, agg.Bound = sig.Result, sig.State, sig.Args
 	agg.OutName = describeAgg(agg)
 	return &plan.Column{Index: aggBase + b.aggs.add(agg), Name: agg.OutName, T: agg.T}, nil
 }

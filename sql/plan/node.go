@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"time"
+
 	"github.com/skepdb/skep/inputformat"
 	"github.com/skepdb/skep/outputformat"
 	"github.com/skepdb/skep/schema"
@@ -73,7 +75,10 @@ type Agg struct {
 	Distinct bool   // only in phase Single
 	T        schema.Type
 	State    []schema.Type // intermediate types
-	OutName  string
+	// Bound are the argument types of the function's signature, in every phase:
+	// from State alone phase Final couldn't tell decimal(10,2) from (20,2).
+	Bound   []schema.Type
+	OutName string
 }
 
 // JoinKind is the kind of a join.
@@ -215,6 +220,10 @@ func (n *Write) WithChildren(c []Node) Node     { m := *n; m.Input = c[0]; retur
 // (shuffle output) or a Write. Kind is "sql".
 type Fragment struct {
 	Root Node
+	// Now and Location are the statement's time and time zone; zero means the
+	// task's clock and UTC.
+	Now      time.Time
+	Location *time.Location
 }
 
 // Kind implements jobs.Work.
