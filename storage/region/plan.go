@@ -32,10 +32,15 @@ func (s *segmentRead) span() storage.KeyRange {
 // piece is a key range of a scan in which the same sources have rows. A piece
 // with one clean segment and no delta is read column by column with the filter
 // pushed down; others are merged by key.
+//
+// A masked piece is a columnar one of which some rows, those with the keys in
+// masked, are left out and looked up one by one in all their sources instead.
 type piece struct {
 	r        storage.KeyRange
 	segments []*segmentRead
 	delta    bool
+	masked   []storage.Key
+	sources  []*scattered // of the masked keys, besides the segment
 }
 
 func (p *piece) columnar() bool { return !p.delta && len(p.segments) == 1 && p.segments[0].clean }
@@ -53,7 +58,10 @@ const (
 	// one that is at least smallShare times as large.
 	smallRows  = 1 << 16
 	smallShare = 4
-	// maxCuts is how many scattered rows in the middle of a clean segment are
+	// In unordered scans scattered rows are masked if there are at most this part
+	// of the segment's rows of them.
+	maskShare = 4
+	// Otherwise: maxCuts is how many scattered rows in the middle of a clean segment are
 	// cut out of it one by one. With more, whole stripes of the segment are
 	// merged, also clean ones between them where fewer than minStripes lie side
 	// by side: each piece costs a new start in the file.
@@ -154,7 +162,7 @@ func (v *view) deltaKeys(r storage.KeyRange) ([]storage.Key, error) {
 
 // plan cuts r into pieces in ascending order; keys that no source has rows
 // for are in none of them.
-func plan(r storage.KeyRange, reads []*segmentRead, scattered []*scattered) []*piece {
+func plan(r storage.KeyRange, reads []*segmentRead, scattered []*scattered, ordered bool) []*piece {
 	bounds := []storage.Key{r.Start}
 	for _, s := range reads {
 		span := s.span()
@@ -182,6 +190,12 @@ func plan(r storage.KeyRange, reads []*segmentRead, scattered []*scattered) []*p
 		}
 		if len(keys) > 0 && p.columnar() {
 			slices.SortFunc(keys, compareKeys)
+			keys = slices.CompactFunc(keys, func(a, b storage.Key) bool { return bytes.Equal(a, b) })
+			if !ordered && int64(len(keys)) <= max(maxCuts, p.segments[0].e.meta.Rows/maskShare) {
+				p.masked, p.sources = keys, scattered
+				out = append(out, p)
+				continue
+			}
 			out = append(out, cutAround(p, keys, scattered)...)
 			continue
 		}
@@ -224,10 +238,8 @@ func keysIn(keys []storage.Key, r storage.KeyRange) []storage.Key {
 func cutAround(p *piece, keys []storage.Key, sources []*scattered) []*piece {
 	var dirty []storage.KeyRange
 	if len(keys) <= maxCuts {
-		for i, k := range keys {
-			if i == 0 || !bytes.Equal(keys[i-1], k) {
-				dirty = append(dirty, storage.KeyRange{Start: k, End: after(k)})
-			}
+		for _, k := range keys {
+			dirty = append(dirty, storage.KeyRange{Start: k, End: after(k)})
 		}
 	} else {
 		dirty = dirtyStripes(p, keys)

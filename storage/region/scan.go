@@ -33,9 +33,10 @@ type scanReader struct {
 	left   int64             // rows until the limit; < 0: no limit
 	err    error             // what Next returns from now on
 
-	// The current piece: one of the two.
+	// The current piece: a scanner, with a mask or not, or a merge.
 	scanner *segment.Scanner
 	read    *segmentRead
+	mask    *mask
 	merge   *merger
 }
 
@@ -150,7 +151,7 @@ func (sr *scanReader) plan(ctx context.Context, r storage.KeyRange) (err error) 
 	if len(keys) > 0 {
 		small = append(small, &scattered{keys: keys})
 	}
-	sr.pieces = plan(r, large, small)
+	sr.pieces = plan(r, large, small, sr.spec.Ordered)
 	return nil
 }
 
@@ -245,6 +246,8 @@ func (sr *scanReader) nextOfPiece(ctx context.Context) (*batch.Batch, error) {
 	var c *segment.Chunk
 	var err error
 	switch {
+	case sr.mask != nil:
+		return sr.nextMasked(ctx)
 	case sr.scanner != nil:
 		c, err = sr.scanner.Next(ctx)
 	case sr.merge != nil:
@@ -258,21 +261,32 @@ func (sr *scanReader) nextOfPiece(ctx context.Context) (*batch.Batch, error) {
 	return &c.Batch, nil
 }
 
+// newMerger returns a merger without inputs.
+func (sr *scanReader) newMerger() (*merger, error) {
+	m := &merger{at: sr.spec.At, since: sr.v.since, width: len(sr.spec.Columns), ordered: sr.spec.Ordered}
+	if sr.spec.Filter == nil {
+		return m, nil
+	}
+	var err error
+	m.filter, err = segment.NewFilter(sr.spec.Filter, sr.columns)
+	return m, err
+}
+
 func (sr *scanReader) openPiece(p *piece) error {
 	if !sr.v.r.table.Keyed() && !sr.spec.Ordered || p.columnar() {
 		sr.read = p.segments[0]
+		if len(p.masked) > 0 {
+			sr.mask = &mask{p: p}
+		}
 		var err error
 		sr.scanner, err = sr.read.rd.Scan(segment.ScanOptions{Columns: sr.spec.Columns, Filter: sr.spec.Filter, Range: p.r})
 		return err
 	}
-	m := &merger{at: sr.spec.At, since: sr.v.since, width: len(sr.spec.Columns), ordered: sr.spec.Ordered}
-	sr.merge = m
-	if sr.spec.Filter != nil {
-		var err error
-		if m.filter, err = segment.NewFilter(sr.spec.Filter, sr.columns); err != nil {
-			return err
-		}
+	m, err := sr.newMerger()
+	if err != nil {
+		return err
 	}
+	sr.merge = m
 	slices.SortFunc(p.segments, func(a, b *segmentRead) int { return a.rank - b.rank })
 	for _, s := range p.segments {
 		sc, err := s.rd.Scan(segment.ScanOptions{Columns: sr.columns, Range: p.r, NeedKeys: true, NeedVersions: true})
@@ -297,6 +311,9 @@ func (sr *scanReader) closePiece() error {
 	if sr.scanner != nil {
 		st := sr.scanner.Stats()
 		st.Clipped = 0
+		if sr.mask != nil {
+			sr.mask.correct(&st)
+		}
 		sr.read.stats.Add(st)
 		err = sr.scanner.Close()
 	}
@@ -308,9 +325,9 @@ func (sr *scanReader) closePiece() error {
 				in.stats.RowGroups += st.RowGroups
 			}
 		}
-		err = sr.merge.close()
+		err = errors.Join(err, sr.merge.close())
 	}
-	sr.scanner, sr.read, sr.merge = nil, nil, nil
+	sr.scanner, sr.read, sr.mask, sr.merge = nil, nil, nil, nil
 	return err
 }
 

@@ -125,6 +125,7 @@ func (r *Reader) find(ctx context.Context, keys []storage.Key, out *Chunk) ([]st
 			}
 			s := &stripes[len(stripes)-1]
 			s.rows = append(s.rows, int32(in-first))
+			out.Positions = append(out.Positions, row)
 			out.Keys.Append(key)
 			out.Len++
 		}

@@ -115,6 +115,9 @@ type Chunk struct {
 	// Row is the position in the file of value 0 of the columns; -1 for
 	// counts and lookups.
 	Row int64
+	// Positions has, in what Lookup returns, the position in the file of each
+	// row.
+	Positions []int64
 	// Keys, Begin and Deleted have Len entries each, like the columns:
 	// index them by the selection. Keys of rows that aren't selected may be
 	// empty. Begin is nil when the file has one
