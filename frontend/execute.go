@@ -1,0 +1,251 @@
+package frontend
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/skepdb/skep/batch"
+	"github.com/skepdb/skep/catalog"
+	"github.com/skepdb/skep/internal/fault"
+	"github.com/skepdb/skep/jobs"
+	"github.com/skepdb/skep/outputformat"
+	"github.com/skepdb/skep/schema"
+	"github.com/skepdb/skep/sql"
+	"github.com/skepdb/skep/sql/ast"
+	"github.com/skepdb/skep/sql/function"
+)
+
+// Engine is what a session needs of the node that it runs on. All methods are
+// safe for concurrent use.
+type Engine interface {
+	Catalog() catalog.Store
+	// Env returns a new environment to compile a statement in. The session fills
+	// in database, settings, snapshot and sink.
+	Env() *sql.Env
+	// Job cuts a compiled statement into a job.
+	Job(ctx context.Context, q *sql.Query, env *sql.Env) (*jobs.Job, error)
+	// Submit starts a job; it is killed when ctx ends.
+	Submit(ctx context.Context, job *jobs.Job) (Job, error)
+	// Sink returns a new place for the rows of a query.
+	Sink(fields []schema.Field) outputformat.Spec
+	// Cursor reads the rows in a sink, once the job that filled it has ended;
+	// drop frees them.
+	Cursor(sink outputformat.Spec) (rows batch.Reader, drop func() error, err error)
+	// CreateTable makes a table with its regions; DropTable drops both. Either is
+	// done or not, also after a crash.
+	CreateTable(ctx context.Context, t catalog.Table) (*catalog.Table, error)
+	DropTable(ctx context.Context, t *catalog.Table) error
+}
+
+// execute compiles and runs a statement over one snapshot.
+func (s *Session) execute(ctx context.Context, o *Operation, stmt ast.Statement) error {
+	pin, err := s.engine.Catalog().Pin(ctx)
+	if err != nil {
+		return err
+	}
+	defer pin.Release()
+	env := s.engine.Env()
+	env.Database = s.database
+	env.Settings = s.vars.HiveConf
+	env.At = pin.At()
+	if env.Context, err = s.context(); err != nil {
+		return err
+	}
+	var sink outputformat.Spec
+	env.Sink = func(fields []schema.Field) outputformat.Spec {
+		sink = s.engine.Sink(fields)
+		return sink
+	}
+	compiled, err := sql.Compile(ctx, stmt, env)
+	if err != nil {
+		return err
+	}
+	switch c := compiled.(type) {
+	case *sql.Query:
+		return s.query(ctx, o, c, env, sink)
+	case *sql.Rows:
+		o.fields, o.cursor = c.Fields, c.Reader()
+		return nil
+	case *sql.Use:
+		s.database = c.Database
+		return nil
+	case *sql.Set:
+		return s.set(o, c)
+	}
+	return s.define(ctx, compiled)
+}
+
+// context is the time and the time zone of a statement.
+func (s *Session) context() (function.Context, error) {
+	c := function.Context{Now: time.Now(), Location: time.Local}
+	zone := s.vars.HiveConf["hive.local.time.zone"]
+	if zone == "" || strings.EqualFold(zone, "local") {
+		return c, nil
+	}
+	l, err := time.LoadLocation(zone)
+	if err != nil {
+		return c, &fault.Error{Class: fault.User, SQLState: fault.StateBadData,
+			Message: fmt.Sprintf("hive.local.time.zone = %s: no such time zone", zone)}
+	}
+	c.Location = l
+	return c, nil
+}
+
+// query runs a job to its end and opens the cursor over its rows.
+func (s *Session) query(ctx context.Context, o *Operation, q *sql.Query, env *sql.Env, sink outputformat.Spec) error {
+	job, err := s.engine.Job(ctx, q, env)
+	if err != nil {
+		return err
+	}
+	running, err := s.engine.Submit(ctx, job)
+	if err != nil {
+		return err
+	}
+	o.mu.Lock()
+	o.job = running
+	o.mu.Unlock()
+	// The job ends soon after ctx does; its slots are free when it has ended.
+	status, err := running.Wait(context.WithoutCancel(ctx))
+	o.mu.Lock()
+	o.status = &status
+	o.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	o.notes = notes(status)
+	if q.Kind != sql.KindSelect {
+		o.affected = &status.Summary.Rows
+		return nil
+	}
+	rows, drop, err := s.engine.Cursor(sink)
+	if err != nil {
+		return err
+	}
+	o.fields, o.cursor = q.Fields, rows
+	if o.fields == nil {
+		o.fields = []schema.Field{}
+	}
+	o.release = append(o.release, drop)
+	return nil
+}
+
+// notes are what a person should know of a job that succeeded.
+func notes(s jobs.Status) []string {
+	var out []string
+	if n := s.Counters[jobs.CounterBadCells]; n > 0 {
+		verb := "are"
+		if n == 1 {
+			verb = "is"
+		}
+		out = append(out, fmt.Sprintf("%s could not be read and %s NULL", plural(n, "cell"), verb))
+	}
+	if n := s.Counters[jobs.CounterBadRows]; n > 0 {
+		out = append(out, fmt.Sprintf("%s could not be read and %s left out", plural(n, "row"), map[bool]string{true: "was", false: "were"}[n == 1]))
+	}
+	if n := s.Summary.Duplicates; n > 0 {
+		out = append(out, fmt.Sprintf("%s had the key of a later row, which replaced it", plural(n, "row")))
+	}
+	return out
+}
+
+// define makes a change of the catalogue.
+func (s *Session) define(ctx context.Context, compiled sql.Compiled) error {
+	cat := s.engine.Catalog()
+	switch c := compiled.(type) {
+	case *sql.CreateTable:
+		_, err := s.engine.CreateTable(ctx, c.Table)
+		if c.IfNotExists && fault.StateOf(err) == fault.StateTableExists {
+			return nil
+		}
+		return err
+	case *sql.DropTable:
+		if c.Table == nil {
+			return nil
+		}
+		return s.engine.DropTable(ctx, c.Table)
+	case *sql.CreateDatabase:
+		if _, err := cat.Database(ctx, c.Database.Name); err == nil && c.IfNotExists {
+			return nil
+		}
+		return cat.CreateDatabase(ctx, c.Database)
+	case *sql.DropDatabase:
+		return s.dropDatabase(ctx, c)
+	}
+	return fault.Bugf("frontend: unknown compiled statement %T", compiled)
+}
+
+func (s *Session) dropDatabase(ctx context.Context, c *sql.DropDatabase) error {
+	cat := s.engine.Catalog()
+	if c.IfExists {
+		all, err := cat.Databases(ctx)
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(all, func(d catalog.Database) bool { return d.Name == c.Name }) {
+			return nil
+		}
+	}
+	if c.Cascade {
+		tables, err := cat.Tables(ctx, c.Name)
+		if err != nil {
+			return err
+		}
+		for _, t := range tables {
+			if err := s.engine.DropTable(ctx, t); err != nil {
+				return err
+			}
+		}
+	}
+	if err := cat.DropDatabase(ctx, c.Name); err != nil {
+		return err
+	}
+	if s.database == c.Name {
+		s.database = catalog.DefaultDatabase
+	}
+	return nil
+}
+
+// set keeps a variable, or shows some as rows.
+func (s *Session) set(o *Operation, c *sql.Set) error {
+	space, key, found := strings.Cut(c.Key, ":")
+	if !found || space != "hivevar" && space != "hiveconf" && space != "env" && space != "system" {
+		space, key = "hiveconf", c.Key
+	}
+	if !c.Show {
+		switch space {
+		case "hivevar":
+			s.vars.HiveVar[key] = c.Value
+		case "hiveconf":
+			s.vars.HiveConf[key] = c.Value
+		default:
+			return &fault.Error{Class: fault.User, SQLState: fault.StateUnsupported, Message: fmt.Sprintf("%s:%s can't be changed", space, key)}
+		}
+		return nil
+	}
+	var lines []string
+	if c.Key != "" {
+		value, ok := s.vars.lookup(space + ":" + key)
+		if ok {
+			lines = append(lines, c.Key+"="+value)
+		} else {
+			lines = append(lines, c.Key+" is undefined")
+		}
+	} else {
+		for _, k := range slices.Sorted(maps.Keys(s.vars.HiveConf)) {
+			lines = append(lines, k+"="+s.vars.HiveConf[k])
+		}
+		for _, k := range slices.Sorted(maps.Keys(s.vars.HiveVar)) {
+			lines = append(lines, "hivevar:"+k+"="+s.vars.HiveVar[k])
+		}
+	}
+	rows := &sql.Rows{Fields: []schema.Field{{Name: "set", Type: schema.StringType}}}
+	for _, l := range lines {
+		rows.Data = append(rows.Data, []schema.Datum{{Type: schema.StringType, S: l}})
+	}
+	o.fields, o.cursor = rows.Fields, rows.Reader()
+	return nil
+}
