@@ -281,5 +281,8 @@ func At(pos ast.Pos, err error) error {
 	}
 	placed := *e
 	placed.Line, placed.Column = pos.Line, pos.Column
+	if e.Class == fault.User && e.Cause != nil && e.Message != "" { // the message alone should say all
+		placed.Message, placed.Cause = e.Message+": "+e.Cause.Error(), nil
+	}
 	return &placed
 }

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/skepdb/skep/internal/fault"
-	"github.com/skepdb/skep/internal/nearest"
 	"github.com/skepdb/skep/schema"
 	"github.com/skepdb/skep/sql/ast"
 	"github.com/skepdb/skep/sql/function"
@@ -384,22 +383,7 @@ func (b *binder) call(x *ast.Call) (plan.Expr, error) {
 	if t, ok := castFunctions[name]; ok && len(args) == 1 {
 		return b.convert(x.Pos, args[0], t)
 	}
-	e, err := b.function(x.Pos, name, args...)
-	if err != nil && !b.known(name) {
-		unknown := errorAt(x.Pos, fault.StateSyntax, "unknown function %s", x.Name.Name)
-		unknown.Hint = nearest.Hint(name, b.a.o.Functions.Names())
-		return nil, unknown
-	}
-	return e, err
-}
-
-func (b *binder) known(name string) bool {
-	for _, n := range b.a.o.Functions.Names() {
-		if n == name {
-			return true
-		}
-	}
-	return false
+	return b.function(x.Pos, name, args...)
 }
 
 // aggregate binds a call of an aggregate function to a column that stands for it.

@@ -99,7 +99,7 @@ func addExchanges(n plan.Node, o *Options) (plan.Node, error) {
 	case *plan.Sort:
 		return sorted(n), nil
 	case *plan.Limit:
-		if !parallel(n.Input) {
+		if !Parallel(n.Input) {
 			return n, nil
 		}
 		local := &plan.Limit{Input: n.Input, Count: addCapped(n.Count, n.Offset)}
@@ -110,8 +110,8 @@ func addExchanges(n plan.Node, o *Options) (plan.Node, error) {
 	return n, nil
 }
 
-// parallel reports whether a node's rows come from more than one task.
-func parallel(n plan.Node) bool {
+// Parallel reports whether a node's rows come from more than one task.
+func Parallel(n plan.Node) bool {
 	switch n := n.(type) {
 	case *plan.Scan:
 		return true
@@ -122,7 +122,7 @@ func parallel(n plan.Node) bool {
 		if e, ok := c.(*plan.Exchange); ok && e.How == plan.Broadcast {
 			continue
 		}
-		if parallel(c) {
+		if Parallel(c) {
 			return true
 		}
 	}
@@ -145,7 +145,7 @@ func gathered(n plan.Node, keys int) plan.Node {
 // twoPhases aggregates in each task first and moves one row a group and task.
 // Aggregates of distinct values need all rows of a group in one place.
 func twoPhases(g *plan.Aggregate) plan.Node {
-	if g.Phase != plan.Single || !parallel(g.Input) {
+	if g.Phase != plan.Single || !Parallel(g.Input) {
 		return g
 	}
 	for _, a := range g.Aggs {
@@ -199,7 +199,7 @@ func onePhase(g *plan.Aggregate) plan.Node {
 // sorted sorts in one task; with a limit each task sorts first and sends only
 // its best.
 func sorted(s *plan.Sort) plan.Node {
-	if !parallel(s.Input) {
+	if !Parallel(s.Input) {
 		return s
 	}
 	out := *s
@@ -230,8 +230,8 @@ func (o *Options) placed(j *plan.Join) *plan.Join {
 	m := *j
 	r := Rows(j.Right)
 	switch {
-	case !parallel(j.Left) && !parallel(j.Right):
-	case r >= 0 && r <= o.BroadcastRows || !parallel(j.Left):
+	case !Parallel(j.Left) && !Parallel(j.Right):
+	case r >= 0 && r <= o.BroadcastRows || !Parallel(j.Left):
 		m.Right = &plan.Exchange{Input: j.Right, How: plan.Broadcast}
 	default:
 		m.Left = &plan.Exchange{Input: j.Left, How: plan.ByHash, Keys: j.LeftKeys}

@@ -1,0 +1,324 @@
+// Package sql compiles HiveQL statements: text has been parsed by sql/parser;
+// Compile looks up names, optimizes, and returns what the frontend then runs: a
+// plan, a change of the catalogue, or rows that are known at once.
+package sql
+
+import (
+	"context"
+	"strings"
+
+	"github.com/skepdb/skep/catalog"
+	"github.com/skepdb/skep/inputformat"
+	"github.com/skepdb/skep/internal/fault"
+	"github.com/skepdb/skep/jobs"
+	"github.com/skepdb/skep/outputformat"
+	"github.com/skepdb/skep/schema"
+	"github.com/skepdb/skep/sql/analyzer"
+	"github.com/skepdb/skep/sql/ast"
+	"github.com/skepdb/skep/sql/function"
+	"github.com/skepdb/skep/sql/optimizer"
+	"github.com/skepdb/skep/sql/plan"
+	"github.com/skepdb/skep/sql/stage"
+	"github.com/skepdb/skep/storage"
+)
+
+// Env is what a statement is compiled in. It is read only.
+type Env struct {
+	Catalog   catalog.Store
+	Database  string // current; "" = default
+	Functions *function.Registry
+	// Context is the statement's time and zone, for constant folding.
+	Context function.Context
+	// Stats tells figures of a table's regions, for estimates and EXPLAIN; a
+	// storage.Store does. nil: nothing is known.
+	Stats interface {
+		Regions(ctx context.Context, t *storage.Table) ([]storage.RegionStats, error)
+	}
+	// Specs makes the specs of the formats at both ends of a job.
+	Specs Specs
+	// At is the statement's snapshot: a pin's timestamp. The frontend keeps
+	// the pin until the job has ended.
+	At       storage.Timestamp
+	Settings map[string]string // SET key=value
+	Slots    int               // of the cluster; 0 = 1
+	// Sink says where the rows of a query go.
+	Sink func(fields []schema.Field) outputformat.Spec
+	// Base is the folder that relative paths of LOAD DATA start from.
+	Base string
+}
+
+// Specs makes the specs that a job begins and ends with. NewSpecs has those of
+// the formats in this repository.
+type Specs interface {
+	// Region is a scan of a region table.
+	Region(s *optimizer.Source) inputformat.Spec
+	// Files is a scan of text files that yields f.Out.
+	Files(f Files) (inputformat.Spec, error)
+	// Table is a write of whole rows to a table, in one transaction.
+	Table(t *catalog.Table, overwrite bool, kind catalog.TxnKind) outputformat.Spec
+	// Cuts returns the ascending row keys between the parts in which rows of
+	// a keyed table are written. files, if not nil, is what will be loaded:
+	// a first load cuts the table's regions at its quantiles. rows is an
+	// estimate for other inputs; < 0 = unknown.
+	Cuts(ctx context.Context, t *catalog.Table, files *Files, rows int64) ([][]byte, error)
+}
+
+// Compiled is a statement that is ready to run: *Query, *Rows, *CreateTable,
+// *CreateDatabase, *DropTable, *DropDatabase, *Use or *Set.
+type Compiled interface{ isCompiled() }
+
+// The kinds of a Query.
+const (
+	KindSelect = "select"
+	KindInsert = "insert"
+	KindLoad   = "load"
+)
+
+// Query is a job: a query, an insert or a load.
+type Query struct {
+	Kind string
+	// Plan's root is a Write.
+	Plan plan.Node
+	// Fields are the columns of the result; nil for insert and load.
+	Fields []schema.Field
+	// Table is the one that an insert or load writes.
+	Table *catalog.Table
+	Name  string // the statement's text, for job lists
+}
+
+// Job cuts the plan into a job's stages. It looks at the inputs.
+func (q *Query) Job(ctx context.Context, env *Env, inputs inputformat.Formats) (*jobs.Job, error) {
+	return stage.Cut(ctx, q.Plan, stage.Options{Inputs: inputs, Slots: env.Slots, Name: q.Name})
+}
+
+// Changes of the catalogue, which the frontend makes.
+type (
+	// CreateTable creates a table and its regions. Table has no ids but those
+	// of its columns (1, 2, ..), which the key refers to.
+	CreateTable struct {
+		Table       catalog.Table
+		IfNotExists bool
+	}
+	// CreateDatabase creates a database.
+	CreateDatabase struct {
+		Database    catalog.Database
+		IfNotExists bool
+	}
+	// DropTable drops a table; nil: IF EXISTS, and there is none.
+	DropTable struct{ Table *catalog.Table }
+	// DropDatabase drops a database, with its tables if Cascade.
+	DropDatabase struct {
+		Name     string
+		IfExists bool
+		Cascade  bool
+	}
+	// Use changes the session's database, which exists.
+	Use struct{ Database string }
+	// Set keeps Key=Value in the session, or shows one setting (Show and a
+	// Key) or all of them (Show and no Key).
+	Set struct {
+		Key, Value string
+		Show       bool
+	}
+)
+
+func (*Query) isCompiled()          {}
+func (*Rows) isCompiled()           {}
+func (*CreateTable) isCompiled()    {}
+func (*CreateDatabase) isCompiled() {}
+func (*DropTable) isCompiled()      {}
+func (*DropDatabase) isCompiled()   {}
+func (*Use) isCompiled()            {}
+func (*Set) isCompiled()            {}
+
+// Compile compiles a statement. User errors have their place in the text.
+func Compile(ctx context.Context, stmt ast.Statement, env *Env) (Compiled, error) {
+	c := &compiler{env: env, database: strings.ToLower(env.Database)}
+	if c.database == "" {
+		c.database = catalog.DefaultDatabase
+	}
+	switch s := stmt.(type) {
+	case *ast.QueryStatement, *ast.Insert, *ast.Load:
+		q, n, err := c.job(ctx, stmt)
+		if err != nil {
+			return nil, err
+		}
+		q.Plan = lower(n, env.Specs)
+		return q, nil
+	case *ast.Explain:
+		return c.explain(ctx, s)
+	case *ast.CreateTable:
+		return c.createTable(s)
+	case *ast.CreateDatabase:
+		return &CreateDatabase{Database: catalog.Database{Name: strings.ToLower(s.Name.Name), Comment: s.Comment, Properties: properties(s.Properties)}, IfNotExists: s.IfNotExists}, nil
+	case *ast.DropTable:
+		return c.dropTable(ctx, s)
+	case *ast.DropDatabase:
+		return &DropDatabase{Name: strings.ToLower(s.Name.Name), IfExists: s.IfExists, Cascade: s.Cascade}, nil
+	case *ast.Use:
+		d, err := env.Catalog.Database(ctx, strings.ToLower(s.Database.Name))
+		if err != nil {
+			return nil, analyzer.At(s.Database.Pos, err)
+		}
+		return &Use{Database: d.Name}, nil
+	case *ast.Set:
+		return &Set{Key: s.Key, Value: s.Value, Show: s.Show}, nil
+	case *ast.Show:
+		return c.show(ctx, s)
+	case *ast.Describe:
+		return c.describe(ctx, s)
+	case *ast.DescribeDatabase:
+		return c.describeDatabase(ctx, s)
+	case *ast.Unsupported:
+		return nil, &fault.Error{Class: fault.User, SQLState: fault.StateUnsupported, Message: "not supported yet: " + s.What, Line: s.Line, Column: s.Column}
+	}
+	return nil, fault.Bugf("sql: unknown statement %T", stmt)
+}
+
+// compiler compiles one statement.
+type compiler struct {
+	env      *Env
+	database string
+}
+
+func (c *compiler) analyzer() *analyzer.Analyzer {
+	set := c.env.Settings
+	return analyzer.New(analyzer.Options{
+		Table:           c.env.Catalog.Table,
+		Scan:            c.scan,
+		Functions:       c.env.Functions,
+		Database:        c.database,
+		GroupByPosition: analyzer.Bool(set, "hive.groupby.position.alias", false),
+		OrderByConstant: !analyzer.Bool(set, "hive.orderby.position.alias", true),
+		NullsFirst:      !analyzer.Bool(set, "hive.default.nulls.last", true),
+	})
+}
+
+// scan is the whole of a table at the statement's snapshot.
+func (c *compiler) scan(ctx context.Context, t *catalog.Table) (*plan.Scan, error) {
+	s := &optimizer.Source{Table: &t.Table, At: c.env.At, Columns: t.Columns}
+	rows := int64(-1)
+	if c.env.Stats != nil {
+		regions, err := c.env.Stats.Regions(ctx, &t.Table)
+		if err != nil {
+			return nil, err
+		}
+		s.Regions, rows = regions, 0
+		for _, r := range regions {
+			rows += r.Rows
+		}
+	}
+	return &plan.Scan{Spec: s, Rows: rows}, nil
+}
+
+func (c *compiler) optimize(n plan.Node) (plan.Node, error) {
+	return optimizer.Optimize(n, optimizer.Options{Evaluator: &evaluator{c.env.Functions, c.env.Context}, Volatile: c.volatile})
+}
+
+func (c *compiler) volatile(call *plan.Call) bool {
+	types := make([]schema.Type, len(call.Args))
+	for i, a := range call.Args {
+		types[i] = a.Type()
+	}
+	sig, err := c.env.Functions.Resolve(call.Name, types)
+	return err == nil && sig.Volatile
+}
+
+// job compiles what becomes a job. The plan's region scans still have the
+// optimizer's Source as their spec.
+func (c *compiler) job(ctx context.Context, stmt ast.Statement) (*Query, plan.Node, error) {
+	q := &Query{Name: stmt.Source()}
+	switch s := stmt.(type) {
+	case *ast.QueryStatement:
+		n, err := c.analyzer().Query(ctx, s.Query)
+		if err != nil {
+			return nil, nil, err
+		}
+		q.Kind, q.Fields = KindSelect, n.Fields()
+		if n, err = c.optimize(n); err != nil {
+			return nil, nil, err
+		}
+		return q, &plan.Write{Input: n, Spec: c.env.Sink(q.Fields)}, nil
+	case *ast.Insert:
+		t, err := c.table(ctx, s.Table)
+		if err != nil {
+			return nil, nil, err
+		}
+		n, err := c.analyzer().Insert(ctx, s, t)
+		if err != nil {
+			return nil, nil, err
+		}
+		if n, err = c.optimize(n); err != nil {
+			return nil, nil, err
+		}
+		q.Kind, q.Table = KindInsert, t
+		if n, err = byRegion(ctx, c.env, t, n, nil); err != nil {
+			return nil, nil, err
+		}
+		return q, &plan.Write{Input: n, Spec: c.env.Specs.Table(t, s.Overwrite, catalog.TxnInsert)}, nil
+	case *ast.Load:
+		l, err := c.load(ctx, s)
+		if err != nil {
+			return nil, nil, err
+		}
+		n, err := loadPlan(ctx, c.env, l)
+		if err != nil {
+			return nil, nil, err
+		}
+		q.Kind, q.Table = KindLoad, l.Table
+		return q, n, nil
+	}
+	return nil, nil, &fault.Error{Class: fault.User, SQLState: fault.StateUnsupported, Message: "not supported yet: EXPLAIN of this statement", Line: stmt.Position().Line, Column: stmt.Position().Column}
+}
+
+// table looks up a table.
+func (c *compiler) table(ctx context.Context, n ast.Name) (*catalog.Table, error) {
+	database, name, err := c.analyzer().Qualify(n)
+	if err != nil {
+		return nil, err
+	}
+	t, err := c.env.Catalog.Table(ctx, database, name)
+	if err != nil {
+		return nil, analyzer.At(n.Pos, err)
+	}
+	return t, nil
+}
+
+// lower gives region scans the spec of their input format. A scan whose ranges
+// are empty reads nothing: it becomes no rows.
+func lower(n plan.Node, specs Specs) plan.Node {
+	return plan.RewriteNode(n, func(n plan.Node) plan.Node {
+		scan, ok := n.(*plan.Scan)
+		if !ok {
+			return n
+		}
+		s, ok := scan.Spec.(*optimizer.Source)
+		if !ok {
+			return n
+		}
+		if s.Ranges != nil && len(s.Ranges) == 0 {
+			return &plan.Values{Out: s.Fields()}
+		}
+		return &plan.Scan{Spec: specs.Region(s), Rows: scan.Rows}
+	})
+}
+
+// byRegion sends the rows of a keyed table to one task a part of its keys. A
+// keyless table takes its rows anywhere, a single task writes to all regions.
+func byRegion(ctx context.Context, env *Env, t *catalog.Table, n plan.Node, files *Files) (plan.Node, error) {
+	if !t.Keyed() || files == nil && !optimizer.Parallel(n) {
+		return n, nil
+	}
+	cuts, err := env.Specs.Cuts(ctx, t, files, optimizer.Rows(n))
+	if err != nil {
+		return nil, err
+	}
+	if len(cuts) == 0 {
+		return &plan.Exchange{Input: n, How: plan.ToOne}, nil
+	}
+	e := &plan.Exchange{Input: n, How: plan.ByRegion, Cuts: cuts}
+	for _, k := range t.Key {
+		e.KeyColumns = append(e.KeyColumns, plan.KeyColumn{Index: t.Columns.ByID(k.Column), Desc: k.Desc})
+	}
+	return e, nil
+}
