@@ -197,3 +197,28 @@ func FuzzDeltaKey(f *testing.F) {
 		}
 	})
 }
+
+// The sorter against sort.SliceStable: order, and the last of equal keys.
+func TestSorterOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		same := rapid.SliceOfN(rapid.Byte(), 0, 10).Draw(t, "same")
+		keys := rapid.SliceOfN(rapid.SliceOfN(rapid.SampledFrom([]byte{0, 1, 0xFF}), 0, 12), 1, 60).Draw(t, "keys")
+		var s sorter
+		last := map[string]int32{}
+		for i, k := range keys {
+			keys[i] = append(slices.Clone(same), k...)
+			s.keys.Append(keys[i])
+			last[string(keys[i])] = int32(i)
+		}
+		s.rows = len(keys)
+		var want []int32
+		for _, i := range last {
+			want = append(want, i)
+		}
+		slices.SortFunc(want, func(a, b int32) int { return bytes.Compare(keys[a], keys[b]) })
+		got, dups := s.order()
+		if !slices.Equal(got, want) || dups != int64(len(keys)-len(want)) {
+			t.Fatalf("order %v with %d duplicates, want %v with %d", got, dups, want, len(keys)-len(want))
+		}
+	})
+}

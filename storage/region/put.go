@@ -126,6 +126,10 @@ func (r *region) checkPut(columns schema.Columns, b *batch.Batch) (*putRows, err
 	}
 	n := b.Rows()
 	p.keys, p.rows = make([]storage.Key, n), make([]int32, n)
+	bound, err := r.enc.Bind(keyCols)
+	if err != nil {
+		return nil, err
+	}
 	var data []byte
 	for i := range n {
 		row := int32(i)
@@ -133,10 +137,7 @@ func (r *region) checkPut(columns schema.Columns, b *batch.Batch) (*putRows, err
 			row = b.Sel[i]
 		}
 		start := len(data)
-		var err error
-		if data, err = r.enc.Append(data, keyCols, int(row)); err != nil {
-			return nil, fmt.Errorf("row %d: %w", i+1, err)
-		}
+		data = bound.Append(data, int(row))
 		// data may move as it grows; earlier keys then keep the old memory.
 		p.keys[i], p.rows[i] = data[start:len(data):len(data)], row
 		if !r.rng.Contains(p.keys[i]) {

@@ -48,8 +48,8 @@ func (s *sorter) add(b *batch.Batch, keys segment.Keys) {
 	}
 }
 
-// sortItem is a row to sort: the first bytes of its key decide most comparisons
-// without touching the key.
+// sortItem is a row to sort, with the first eight bytes of its key that are not
+// the same in all keys: mostly they decide.
 type sortItem struct {
 	prefix uint64
 	row    uint32
@@ -58,30 +58,90 @@ type sortItem struct {
 // order returns the rows by key, and how many were left out because a later
 // row has the same key.
 func (s *sorter) order() (rows []int32, duplicates int64) {
+	same := s.common()
 	items := make([]sortItem, s.rows)
 	for i := range items {
 		var p [8]byte
-		copy(p[:], s.keys.At(i))
+		copy(p[:], s.keys.At(i)[same:])
 		items[i] = sortItem{binary.BigEndian.Uint64(p[:]), uint32(i)}
 	}
-	slices.SortFunc(items, func(a, b sortItem) int {
-		if c := cmp.Compare(a.prefix, b.prefix); c != 0 {
-			return c
-		}
-		if c := bytes.Compare(s.keys.At(int(a.row)), s.keys.At(int(b.row))); c != 0 {
-			return c
-		}
-		return cmp.Compare(a.row, b.row)
-	})
+	items = radixSort(items)
 	rows = make([]int32, 0, len(items))
-	for i, it := range items {
-		if i+1 < len(items) && it.prefix == items[i+1].prefix && bytes.Equal(s.keys.At(int(it.row)), s.keys.At(int(items[i+1].row))) {
-			duplicates++
-			continue
+	for len(items) > 0 {
+		n := 1
+		for n < len(items) && items[n].prefix == items[0].prefix {
+			n++
 		}
-		rows = append(rows, int32(it.row))
+		tied := items[:n]
+		items = items[n:]
+		if n > 1 {
+			slices.SortFunc(tied, func(a, b sortItem) int {
+				if c := bytes.Compare(s.keys.At(int(a.row)), s.keys.At(int(b.row))); c != 0 {
+					return c
+				}
+				return cmp.Compare(a.row, b.row)
+			})
+		}
+		for i, it := range tied {
+			if i+1 < n && bytes.Equal(s.keys.At(int(it.row)), s.keys.At(int(tied[i+1].row))) {
+				duplicates++
+				continue
+			}
+			rows = append(rows, int32(it.row))
+		}
 	}
 	return rows, duplicates
+}
+
+// common returns how many bytes all keys begin with alike.
+func (s *sorter) common() int {
+	first := s.keys.At(0)
+	n := len(first)
+	for i := 1; i < s.rows; i++ {
+		k := s.keys.At(i)
+		n = min(n, len(k))
+		if bytes.Equal(k[:n], first[:n]) {
+			continue
+		}
+		for j := range n {
+			if k[j] != first[j] {
+				n = j
+				break
+			}
+		}
+	}
+	return n
+}
+
+// radixSort sorts by prefix, keeping the order of equals: least significant
+// byte first, without the bytes that all have alike. It returns the result,
+// which may be another slice.
+func radixSort(items []sortItem) []sortItem {
+	var counts [8][256]int
+	for _, it := range items {
+		for b := range 8 {
+			counts[b][byte(it.prefix>>(8*b))]++
+		}
+	}
+	other := make([]sortItem, len(items))
+	for b := range 8 {
+		c := &counts[b]
+		if len(items) > 0 && c[byte(items[0].prefix>>(8*b))] == len(items) {
+			continue
+		}
+		at := 0
+		for i, n := range c {
+			c[i] = at
+			at += n
+		}
+		for _, it := range items {
+			d := byte(it.prefix >> (8 * b))
+			other[c[d]] = it
+			c[d]++
+		}
+		items, other = other, items
+	}
+	return items
 }
 
 // drain calls f with all rows in key order, the last of each key, and forgets
@@ -123,7 +183,11 @@ func (s *sorter) drain(ctx context.Context, f func(*batch.Batch, segment.Keys) e
 		for c := range columns {
 			b.Columns[c] = batch.Gather(columns[c], rows[:n])
 		}
-		var keys segment.Keys
+		size := 0
+		for _, row := range rows[:n] {
+			size += len(s.keys.At(int(row)))
+		}
+		keys := segment.Keys{Offsets: make([]uint32, 1, n+1), Data: make([]byte, 0, size)}
 		for _, row := range rows[:n] {
 			keys.Append(s.keys.At(int(row)))
 		}

@@ -156,19 +156,13 @@ func (w *stageWriter) keysOf(b *batch.Batch) (segment.Keys, error) {
 	for i, c := range w.keyCols {
 		cols[i] = b.Columns[c]
 	}
-	n := b.Rows()
-	keys := segment.Keys{Offsets: make([]uint32, 1, n+1), Data: make([]byte, 0, 16*n)}
-	for i := range n {
-		row := i
-		if b.Sel != nil {
-			row = int(b.Sel[i])
-		}
-		var err error
-		if keys.Data, err = w.enc.Append(keys.Data, cols, row); err != nil {
-			return keys, err
-		}
-		keys.Offsets = append(keys.Offsets, uint32(len(keys.Data)))
+	bound, err := w.enc.Bind(cols)
+	if err != nil {
+		return segment.Keys{}, err
 	}
+	n := b.Rows()
+	var keys segment.Keys
+	keys.Data, keys.Offsets = bound.AppendAll(make([]byte, 0, 12*n), make([]uint32, 0, n+1), b.Sel, b.Len)
 	return keys, nil
 }
 
