@@ -2,10 +2,10 @@ package parser
 
 import "strings"
 
-// reserved lists the words that can't be names unless quoted: Hive 4's
+// reservedWords are the words that can't be names unless quoted: Hive 4's
 // reserved keywords. Everything else that the grammar uses is a name wherever
 // the grammar does not want the keyword.
-const reservedWords = ` ALL ALTER AND ANY ARRAY AS AUTHORIZATION BETWEEN BIGINT BINARY BOOLEAN BOTH BY CASE CAST
+var reservedWords = wordSet(`ALL ALTER AND ANY ARRAY AS AUTHORIZATION BETWEEN BIGINT BINARY BOOLEAN BOTH BY CASE CAST
  CHAR COLUMN COMMIT CONF CONSTRAINT CREATE CROSS CUBE CURRENT CURRENT_DATE CURRENT_TIMESTAMP CURSOR DATABASE DATE
  DECIMAL DELETE DESCRIBE DISTINCT DOUBLE DROP ELSE END EXCEPT EXCHANGE EXISTS EXTENDED EXTERNAL EXTRACT FALSE FETCH FLOAT
  FLOOR FOLLOWING FOR FOREIGN FROM FULL FUNCTION GRANT GROUP GROUPING HAVING IF IMPORT IN INNER INSERT INT INTEGER
@@ -13,18 +13,26 @@ const reservedWords = ` ALL ALTER AND ANY ARRAY AS AUTHORIZATION BETWEEN BIGINT 
  ONLY OR ORDER OUT OUTER OVER PARTIALSCAN PARTITION PERCENT PRECEDING PRECISION PRESERVE PRIMARY PROCEDURE QUALIFY RANGE
  READS REAL REFERENCES REGEXP REVOKE RIGHT RLIKE ROLLBACK ROLLUP ROW ROWS SELECT SET SMALLINT SOME START SYNC TABLE
  TABLESAMPLE THEN TIME TIMESTAMP TO TRAILING TRANSFORM TRIGGER TRUE TRUNCATE UNBOUNDED UNION UNIQUEJOIN UPDATE USER USING
- UTC_TIMESTAMP VALUES VARCHAR VIEWS WHEN WHERE WINDOW WITH `
+ UTC_TIMESTAMP VALUES VARCHAR VIEWS WHEN WHERE WINDOW WITH`)
 
 // functionWords are reserved words that are function names all the same.
-const functionWords = ` IF ARRAY MAP BIGINT BINARY BOOLEAN CURRENT_DATE CURRENT_TIMESTAMP DATE DOUBLE FLOAT FLOOR REAL GROUPING INT SMALLINT TIMESTAMP LEFT RIGHT `
+var functionWords = wordSet(`IF ARRAY MAP BIGINT BINARY BOOLEAN CURRENT_DATE CURRENT_TIMESTAMP DATE DOUBLE FLOAT FLOOR REAL GROUPING INT SMALLINT TIMESTAMP LEFT RIGHT`)
 
 // clauseWords are not reserved in Hive but begin a clause where an alias could
 // stand, so that they are no aliases without AS.
-const clauseWords = ` LIMIT OFFSET SORT CLUSTER DISTRIBUTE CLUSTERED PARTITIONED ANTI SEMI `
+var clauseWords = wordSet(`LIMIT OFFSET SORT CLUSTER DISTRIBUTE CLUSTERED PARTITIONED ANTI SEMI`)
 
-func isReserved(upper string) bool     { return strings.Contains(reservedWords, " "+upper+" ") }
-func isFunctionWord(upper string) bool { return strings.Contains(functionWords, " "+upper+" ") }
-func isClauseWord(upper string) bool   { return strings.Contains(clauseWords, " "+upper+" ") }
+func wordSet(words string) map[string]bool {
+	set := map[string]bool{}
+	for w := range strings.FieldsSeq(words) {
+		set[w] = true
+	}
+	return set
+}
+
+func isReserved(upper string) bool     { return reservedWords[upper] }
+func isFunctionWord(upper string) bool { return functionWords[upper] }
+func isClauseWord(upper string) bool   { return clauseWords[upper] }
 
 // unsupported maps the first words of Hive statements that the engine does not
 // have yet to their name in the refusal. Longest match first.

@@ -242,19 +242,6 @@ func (p *parser) groupBy(s *ast.Select) {
 	}
 }
 
-// from reads the sources of FROM.
-func (p *parser) from() ast.TableRef {
-	left := p.joined()
-	for n := 0; p.at(",") && p.err == nil; n++ {
-		pos := p.next().pos
-		if n >= maxNesting {
-			p.fail(syntaxError(pos, "more than %d tables in one FROM", maxNesting))
-		}
-		left = &ast.Join{Pos: pos, Kind: "cross", L: left, R: p.joined()}
-	}
-	return left
-}
-
 // joinKinds in the order they are tried.
 var joinKinds = []struct {
 	words []string
@@ -267,8 +254,9 @@ var joinKinds = []struct {
 	{[]string{"LEFT", "SEMI", "JOIN"}, "left semi"}, {[]string{"LEFT", "ANTI", "JOIN"}, "left anti"},
 }
 
-// joined reads a source and the joins and lateral views behind it.
-func (p *parser) joined() ast.TableRef {
+// from reads the sources of FROM, from left to right: a comma is a join like
+// the others, of the same precedence.
+func (p *parser) from() ast.TableRef {
 	left := p.source()
 next:
 	for n := 0; p.err == nil; n++ {
@@ -279,6 +267,10 @@ next:
 		}
 		if p.at("LATERAL", "VIEW") {
 			left = p.lateralView(left)
+			continue
+		}
+		if p.accept(",") {
+			left = &ast.Join{Pos: pos, Kind: "cross", L: left, R: p.source()}
 			continue
 		}
 		for _, k := range joinKinds {
@@ -351,7 +343,7 @@ func (p *parser) source() ast.TableRef {
 	}
 	// Either a query or sources: ((select ..) union ..) t, (a join b on ..).
 	deep := 0
-	for p.peekAt(deep).is("(") {
+	for deep <= maxNesting && p.peekAt(deep).is("(") {
 		deep++
 	}
 	if first := p.peekAt(deep); !first.is("SELECT") && !first.is("WITH") && !first.is("VALUES") || p.sourcesInside() {
