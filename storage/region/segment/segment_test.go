@@ -711,7 +711,6 @@ func TestVersions(t *testing.T) {
 
 // TestImplicit: runs of row ids, in scans, ranges and lookups.
 func TestImplicit(t *testing.T) {
-	r := rand.New(rand.NewPCG(9, 10))
 	columns := schema.Columns{{ID: 1, Name: "a", Type: schema.BigIntType}}
 	rows := make([][]schema.Datum, 20_000)
 	for i := range rows {
@@ -741,7 +740,6 @@ func TestImplicit(t *testing.T) {
 	if err != nil || c.Len != 2 || c.Columns[0].(*array.Int64).Value(1) != 19_999 {
 		t.Errorf("lookup gives %+v %v", c, err)
 	}
-	_ = r
 }
 
 // TestLongText: pages of long values are short ones; statistics are left out.
