@@ -14,6 +14,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/skepdb/skep/internal/fault"
 	"github.com/skepdb/skep/storage"
+	"github.com/skepdb/skep/storage/folder"
 	"github.com/skepdb/skep/storage/region"
 	"github.com/skepdb/skep/storage/storagetest"
 )
@@ -395,4 +396,99 @@ func TestFailedFolder(t *testing.T) {
 	if err := stop(); err != nil && !strings.Contains(err.Error(), "no space") {
 		t.Errorf("close: %v", err)
 	}
+}
+
+// TestStrays: an empty region that the catalogue doesn't know, as a crash
+// leaves it, takes no rows and is gone after the next open.
+func TestStrays(t *testing.T) {
+	fs, auth := vfs.NewMem(), storagetest.NewAuthority()
+	s, stop, err := tryOpen(fs, auth)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := crashTable()
+	stray := storage.Region{ID: 500, Table: table.ID, Range: storage.KeyRange{}}
+	if err := s.CreateRegion(context.Background(), table, stray); err != nil {
+		t.Fatal(err)
+	}
+	f := storagetest.NewFixture(t, s, auth, table, storagetest.Keys(table, "20")...)
+	f.Load("1|ann|30", "25|bob|41")
+	f.Rows(0, "1|ann|30", "25|bob|41")
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	if f.Server, stop, err = tryOpen(fs, auth); err != nil {
+		t.Fatal(err)
+	}
+	f.Rows(0, "1|ann|30", "25|bob|41")
+	f.Check()
+	if _, err := f.Server.Stats(context.Background(), stray.ID); !errors.Is(err, storage.ErrRegionGone) {
+		t.Errorf("the stray region after the next open: %v", err)
+	}
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestFolders: regions live in the folder they were made in, loads and splits
+// stay there, and the order of folders may change.
+func TestFolders(t *testing.T) {
+	fs, auth := vfs.NewMem(), storagetest.NewAuthority()
+	table := crashTable()
+	start := func(dirs ...string) (*region.Server, func()) {
+		var folders []*folder.Folder
+		for _, d := range dirs {
+			fo, err := folder.Open(fs, d, folder.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			folders = append(folders, fo)
+		}
+		s, err := region.Open(context.Background(), region.Options{Folders: folders, Authority: auth})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s, func() {
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+			for _, fo := range folders {
+				if err := fo.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	}
+	s, stop := start("/a", "/b")
+	cut := storagetest.Key(table, "20")
+	for i, r := range []storage.KeyRange{{End: cut}, {Start: cut}} {
+		reg := storage.Region{ID: storage.RegionID(100 + i), Table: table.ID, Range: r, Folder: i}
+		if err := s.CreateRegion(context.Background(), table, reg); err != nil {
+			t.Fatal(err)
+		}
+		auth.AddRegions(reg)
+	}
+	f := &storagetest.Fixture{TB: t, Server: s, Auth: auth, Table: table}
+	f.SetColumns()
+	f.Load("1|ann|1", "19|bob|2", "20|cy|3", "40|di|4")
+	f.Put("2|eve|5")
+	f.Put("41|fay|6")
+	want := []string{"1|ann|1", "19|bob|2", "2|eve|5", "20|cy|3", "40|di|4", "41|fay|6"}
+	f.Rows(0, want...)
+	for _, dir := range []string{"/a", "/b"} {
+		if names, err := fs.List(dir + "/segments/7"); err != nil || len(names) != 2 {
+			t.Errorf("%s has segments %v, %v", dir, names, err)
+		}
+	}
+	if halves, err := s.Split(context.Background(), 101, storagetest.Key(table, "30")); err != nil || halves[1].Folder != 1 {
+		t.Errorf("halves %v, %v", halves, err)
+	}
+	f.Rows(0, want...)
+	f.Check()
+	stop()
+	if f.Server, stop = start("/b", "/a"); f.Server == nil {
+		t.Fatal("no server")
+	}
+	f.Rows(0, want...)
+	stop()
 }

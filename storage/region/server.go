@@ -22,6 +22,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -106,6 +107,41 @@ func (s *Server) open(ctx context.Context) error {
 			// It is tried again when the region is used.
 			s.o.Logger.Warn("a split can't be settled yet", "region", parent, "error", err)
 		}
+	}
+	return s.dropStrays(ctx)
+}
+
+// dropStrays forgets empty regions that the catalogue doesn't know: a crash fell
+// between a region's making here and its becoming part of a table, or between
+// its end there and here. One with rows stays for DropRegion.
+func (s *Server) dropStrays(ctx context.Context) error {
+	type answer struct {
+		live []storage.Region
+		err  error
+	}
+	known := map[storage.TableID]*answer{}
+	for id, r := range s.regions {
+		a := known[r.table.ID]
+		if a == nil {
+			a = &answer{}
+			known[r.table.ID] = a
+			a.live, a.err = s.o.Authority.Regions(ctx, r.table.ID)
+		}
+		if a.err != nil && fault.ClassOf(a.err) != fault.User {
+			continue // not that there is no such table
+		}
+		live := a.live
+		if s.splits[id] != nil || slices.ContainsFunc(live, func(x storage.Region) bool { return x.ID == id }) {
+			continue
+		}
+		m := r.cur.m
+		if len(m.segments) > 0 || len(m.pending) > 0 || r.deltaRows.Load() > 0 {
+			continue
+		}
+		if err := r.st.install([]change{{r, nil}}, func(b *pebble.Batch) error { return deleteGenerations(b, m.generations) }); err != nil {
+			return fmt.Errorf("drop region %d, which no table has: %w", id, err)
+		}
+		delete(s.regions, id)
 	}
 	return nil
 }

@@ -492,14 +492,45 @@ func (s *Server) list(ctx context.Context, w *stageWriter) error {
 	if len(w.files) == 0 {
 		return nil
 	}
-	for {
-		regions := s.ofTable(w.t.ID)
-		slices.SortFunc(regions, func(a, b *region) int { return bytes.Compare(a.rng.Start, b.rng.Start) })
+	// A split may fall between looking at the catalogue and at our regions.
+	const tries = 20
+	for try := 1; ; try++ {
+		regions, err := s.liveOf(ctx, w.t)
+		if err != nil {
+			return err
+		}
 		again, err := s.listIn(ctx, w, regions)
+		if errors.Is(err, storage.ErrRegionGone) && try < tries {
+			continue
+		}
 		if err != nil || !again {
 			return err
 		}
 	}
+}
+
+// liveOf returns the table's regions here that the catalogue knows, by key. A
+// region that it doesn't know is one that was, or never became, part of the
+// table; one in the middle of a split counts until that is over.
+func (s *Server) liveOf(ctx context.Context, t *storage.Table) ([]*region, error) {
+	known, err := s.o.Authority.Regions(ctx, t.ID)
+	if err != nil {
+		return nil, fmt.Errorf("regions of %s: %w", t.Name, err)
+	}
+	ids := map[storage.RegionID]bool{}
+	for _, r := range known {
+		ids[r.ID] = true
+	}
+	var out []*region
+	s.mu.RLock()
+	for _, r := range s.regions {
+		if r.table.ID == t.ID && (ids[r.id] || s.splits[r.id] != nil) {
+			out = append(out, r)
+		}
+	}
+	s.mu.RUnlock()
+	slices.SortFunc(out, func(a, b *region) int { return bytes.Compare(a.rng.Start, b.rng.Start) })
+	return out, nil
 }
 
 // listIn asks for another try when a region was split meanwhile.
