@@ -65,6 +65,7 @@ func Run(t *testing.T, open Factory) {
 		{"ScanOutlivesChanges", testScanOutlivesChanges},
 		{"CutKeys", testCutKeys},
 		{"CreateAndDrop", testCreateAndDrop},
+		{"ReplaceEmpty", testReplaceEmpty},
 		{"UnknownRegion", testUnknownRegion},
 	}
 	for _, tt := range tests {
@@ -838,6 +839,42 @@ func testCreateAndDrop(t *testing.T, open Factory) {
 	}
 	f.ok(f.Server.CreateRegion(context.Background(), f.Table, r))
 	f.Rows(0)
+	f.Check()
+}
+
+func testReplaceEmpty(t *testing.T, open Factory) {
+	f := people(t, open, 0)
+	ctx, old, at := context.Background(), f.Regions()[0], Key(f.Table, "10")
+	var with []storage.Region
+	for _, r := range []storage.KeyRange{{End: at}, {Start: at}} {
+		id, err := f.Auth.NewRegionID(ctx)
+		f.ok(err)
+		reg := storage.Region{ID: id, Table: f.Table.ID, Range: r, Worker: "w1"}
+		f.ok(f.Server.CreateRegion(ctx, f.Table, reg))
+		with = append(with, reg)
+	}
+	replace := func(want bool) {
+		t.Helper()
+		done, err := f.Server.ReplaceEmpty(ctx, old.ID, with)
+		f.ok(err)
+		if done != want {
+			t.Errorf("replaced: %t, want %t", done, want)
+		}
+	}
+	f.Put("1|ann|30|Rome")
+	replace(false)
+	// Even a deleted row is one, until a flush has dropped it.
+	f.Delete("1")
+	replace(false)
+	f.Auth.SetFloor(f.Auth.Now())
+	f.Flush()
+	replace(true)
+	if rs := f.Regions(); len(rs) != 2 || rs[0].ID != with[0].ID || rs[1].ID != with[1].ID {
+		t.Errorf("regions afterwards: %v", rs)
+	}
+	f.Load("5|a|1|X", "15|b|2|X")
+	f.Put("6|c|3|X")
+	f.Rows(0, "15|b|2|X", "5|a|1|X", "6|c|3|X")
 	f.Check()
 }
 
