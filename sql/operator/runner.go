@@ -147,7 +147,27 @@ func (t *tree) open(ctx context.Context, n *plan.Scan) (batch.Reader, error) {
 	}
 	t.scan = r
 	t.opened = append(t.opened, r)
-	return r, nil
+	return &scan{Reader: r, t: t}, nil
+}
+
+// scan is the task's split; it reports progress as it is read.
+type scan struct {
+	inputformat.Reader
+	t       *tree
+	batches int
+}
+
+// progressEvery is how many batches pass between two reports.
+const progressEvery = 16
+
+func (s *scan) Next(ctx context.Context) (*batch.Batch, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if s.batches++; s.batches%progressEvery == 0 {
+		s.t.progress()
+	}
+	return s.Reader.Next(ctx)
 }
 
 // pump moves the rows of input to out.
@@ -168,7 +188,6 @@ func (t *tree) pump(ctx context.Context, input batch.Reader, out sink) error {
 		if err := out.write(ctx, b); err != nil {
 			return err
 		}
-		t.progress()
 	}
 	if err := out.finish(ctx); err != nil {
 		return err
@@ -216,4 +235,3 @@ func Execute(ctx context.Context, reg *function.Registry, n plan.Node, inputs []
 	t := &tree{c: &jobs.Context{Inputs: inputs, Task: &jobs.Task{}}, compiler: compiler{reg, contextOf(fc)}, budget: &budget{limit: memory}}
 	return t.build(ctx, n)
 }
-
