@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/datadriven"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -32,7 +33,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	store, err := metastore.Open(metastore.Options{FS: vfs.NewMem(), Dir: "catalog"})
+	store, err := metastore.Open(metastore.Options{FS: vfs.NewMem(), Dir: "catalog", Now: func() time.Time { return time.Date(2024, 2, 29, 12, 0, 0, 0, time.UTC) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,12 +172,25 @@ func errorString(err error) string {
 	if err == nil {
 		return ""
 	}
+	err = hidePaths(err)
 	line, column := fault.PlaceOf(err)
 	text := fmt.Sprintf("error %s %s %d:%d: %v\n", fault.ClassOf(err), fault.StateOf(err), line, column, err)
 	if e, ok := errors.AsType[*fault.Error](err); ok && e.Message == "" {
 		text += "(without a message of its own)\n"
 	}
 	return text
+}
+
+// hidePaths is for errors that name a temporary folder.
+func hidePaths(err error) error {
+	if e, ok := errors.AsType[*fault.Error](err); ok {
+		if i := strings.Index(e.Message, " (looked for "); i > 0 {
+			short := *e
+			short.Message = e.Message[:i]
+			return &short
+		}
+	}
+	return err
 }
 
 // TestCompile runs the scripts in testdata. Each "sql" block is compiled and

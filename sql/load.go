@@ -114,7 +114,7 @@ func (c *compiler) load(ctx context.Context, s *ast.Load) (Load, error) {
 	}
 	paths, err := c.paths(s)
 	if err != nil {
-		return Load{}, analyzer.At(s.Pos, err)
+		return Load{}, analyzer.At(s.PathPos, err)
 	}
 	f := Files{Paths: paths, Columns: t.Columns, CSV: t.RowFormat.CSV, Delimiter: t.RowFormat.FieldDelimiter, Escape: t.RowFormat.Escape, NullText: t.RowFormat.NullText}
 	if !f.CSV && f.Delimiter == "" {

@@ -155,15 +155,15 @@ func (c *compiler) describe(ctx context.Context, s *ast.Describe) (Compiled, err
 		return nil, err
 	}
 	out := texts("col_name", "data_type", "comment")
-	if s.Column != "" {
-		i := t.Columns.Index(s.Column)
+	if s.Column != nil {
+		i := t.Columns.Index(s.Column.Name)
 		if i < 0 {
 			var names []string
 			for _, col := range t.Columns {
 				names = append(names, col.Name)
 			}
-			return nil, &fault.Error{Class: fault.User, SQLState: fault.StateUnknownCol, Message: "unknown column " + s.Column + " of table " + t.Name,
-				Hint: nearest.Hint(s.Column, names), Line: s.Line, Column: s.Stmt.Pos.Column}
+			return nil, &fault.Error{Class: fault.User, SQLState: fault.StateUnknownCol, Message: "unknown column " + s.Column.Name + " of table " + t.Name,
+				Hint: nearest.Hint(s.Column.Name, names), Line: s.Column.Line, Column: s.Column.Pos.Column}
 		}
 		out.add(t.Columns[i].Name, t.Columns[i].Type.String(), t.Columns[i].Comment)
 		return out, nil

@@ -236,7 +236,7 @@ func (c *compiler) job(ctx context.Context, stmt ast.Statement) (*Query, plan.No
 		}
 		q.Kind, q.Fields = KindSelect, n.Fields()
 		if n, err = c.optimize(n); err != nil {
-			return nil, nil, err
+			return nil, nil, analyzer.At(joinPlace(s.Query), err)
 		}
 		return q, &plan.Write{Input: n, Spec: c.env.Sink(q.Fields)}, nil
 	case *ast.Insert:
@@ -249,7 +249,7 @@ func (c *compiler) job(ctx context.Context, stmt ast.Statement) (*Query, plan.No
 			return nil, nil, err
 		}
 		if n, err = c.optimize(n); err != nil {
-			return nil, nil, err
+			return nil, nil, analyzer.At(joinPlace(s.Query), err)
 		}
 		q.Kind, q.Table = KindInsert, t
 		if n, err = byRegion(ctx, c.env, t, n, nil); err != nil {
@@ -269,6 +269,20 @@ func (c *compiler) job(ctx context.Context, stmt ast.Statement) (*Query, plan.No
 		return q, n, nil
 	}
 	return nil, nil, &fault.Error{Class: fault.User, SQLState: fault.StateUnsupported, Message: "not supported yet: EXPLAIN of this statement", Line: stmt.Position().Line, Column: stmt.Position().Column}
+}
+
+// joinPlace is where an error of joining points: the plan has no places, but
+// the last join of the query is mostly the one.
+func joinPlace(q *ast.Query) ast.Pos {
+	if sel, ok := q.Body.(*ast.Select); ok {
+		switch from := sel.From.(type) {
+		case *ast.Join:
+			return from.Pos
+		case *ast.Derived:
+			return joinPlace(from.Query)
+		}
+	}
+	return q.Pos
 }
 
 // table looks up a table.

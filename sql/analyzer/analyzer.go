@@ -95,7 +95,7 @@ func (a *Analyzer) Insert(ctx context.Context, s *ast.Insert, t *catalog.Table) 
 	}
 	fields := input.Fields()
 	if len(fields) != len(target) {
-		what := fmt.Sprintf("table %s has %d columns", t.Name, len(target))
+		what := fmt.Sprintf("table %s has %s", t.Name, columnCount(len(target)))
 		if s.Columns != nil {
 			what = fmt.Sprintf("%d columns are listed", len(target))
 		}
@@ -215,7 +215,7 @@ func (a *Analyzer) values(v *ast.ValuesBody, types []schema.Type) (plan.Node, *s
 	width := len(v.Rows[0])
 	for _, row := range v.Rows {
 		if len(row) != width {
-			return nil, nil, errorAt(row[0].Position(), fault.StateSyntax, "this row of VALUES has %d columns, the first has %d", len(row), width)
+			return nil, nil, errorAt(row[0].Position(), fault.StateSyntax, "this row of VALUES has %s, the first has %d", columnCount(len(row)), width)
 		}
 		exprs := make([]plan.Expr, width)
 		for i, x := range row {

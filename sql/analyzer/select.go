@@ -159,7 +159,7 @@ func (a *Analyzer) groupKeys(sel *ast.Select, in *scope, items []item, aggs *agg
 	for i, x := range sel.GroupBy {
 		if l, ok := x.(*ast.Literal); ok && a.o.GroupByPosition && l.Value.Type.IsInteger() {
 			if l.Value.I < 1 || l.Value.I > int64(len(items)) {
-				return errorAt(x.Position(), fault.StateSyntax, "GROUP BY %d: the select list has %d columns", l.Value.I, len(items))
+				return errorAt(x.Position(), fault.StateSyntax, "GROUP BY %d: the select list has %s", l.Value.I, columnCount(len(items)))
 			}
 			it := items[l.Value.I-1]
 			if hasAggregate(it.e) {
@@ -212,7 +212,7 @@ func (a *Analyzer) orderKeys(order []ast.OrderItem, in *scope, items []item, agg
 		out[i] = a.sortKey(o)
 		if pos, ok := a.position(o.X); ok {
 			if pos < 1 || pos > int64(len(items)) {
-				return nil, errorAt(o.Pos, fault.StateSyntax, "ORDER BY %d: the select list has %d columns", pos, len(items))
+				return nil, errorAt(o.Pos, fault.StateSyntax, "ORDER BY %d: the select list has %s", pos, columnCount(len(items)))
 			}
 			out[i].Expr = items[pos-1].e
 			continue
@@ -316,7 +316,7 @@ func (a *Analyzer) orderOutput(n plan.Node, s *scope, order []ast.OrderItem) (pl
 		k := a.sortKey(o)
 		if pos, ok := a.position(o.X); ok {
 			if pos < 1 || pos > int64(len(s.cols)) {
-				return nil, errorAt(o.Pos, fault.StateSyntax, "ORDER BY %d: the query has %d columns", pos, len(s.cols))
+				return nil, errorAt(o.Pos, fault.StateSyntax, "ORDER BY %d: the query has %s", pos, columnCount(len(s.cols)))
 			}
 			k.Expr = s.column(int(pos - 1))
 		} else {
@@ -329,6 +329,14 @@ func (a *Analyzer) orderOutput(n plan.Node, s *scope, order []ast.OrderItem) (pl
 		out.Keys = append(out.Keys, k)
 	}
 	return out, nil
+}
+
+// columnCount is "1 column", "2 columns".
+func columnCount(n int) string {
+	if n == 1 {
+		return "1 column"
+	}
+	return fmt.Sprintf("%d columns", n)
 }
 
 // Bool reads a session setting.

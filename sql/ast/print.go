@@ -135,10 +135,10 @@ func (p *printer) expr(e Expr) {
 	case *Column:
 		p.put(quoteIdent(e.Name))
 	case *Field:
-		p.expr(e.Base)
+		p.base(e.Base)
 		p.put(".", quoteIdent(e.Name))
 	case *Index:
-		p.expr(e.Base)
+		p.base(e.Base)
 		p.put("[")
 		p.expr(e.Index)
 		p.put("]")
@@ -250,6 +250,20 @@ func (p *printer) expr(e Expr) {
 		p.put(")")
 	case *Param:
 		p.put("?")
+	}
+}
+
+// base writes what stands before . or [: a number needs parentheses, for 1.x
+// would be one.
+func (p *printer) base(e Expr) {
+	_, isLiteral := e.(*Literal)
+	_, isInterval := e.(*Interval)
+	if isLiteral || isInterval {
+		p.put("(")
+	}
+	p.expr(e)
+	if isLiteral || isInterval {
+		p.put(")")
 	}
 }
 

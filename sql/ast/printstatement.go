@@ -55,8 +55,8 @@ func (p *printer) statement(s Statement) {
 	case *Describe:
 		p.put("DESCRIBE ", exists(s.Mode != "", strings.ToUpper(s.Mode)))
 		p.name(s.Table)
-		if s.Column != "" {
-			p.put(" ", quoteIdent(s.Column))
+		if s.Column != nil {
+			p.put(" ", quoteIdent(s.Column.Name))
 		}
 	case *DescribeDatabase:
 		p.put("DESCRIBE DATABASE ", exists(s.Extended, "EXTENDED"), quoteIdent(s.Name.Name))

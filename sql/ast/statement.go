@@ -20,6 +20,7 @@ type (
 		Stmt
 		Local     bool
 		Path      string
+		PathPos   Pos
 		Overwrite bool
 		Table     Name
 	}
@@ -127,7 +128,7 @@ type (
 		Stmt
 		Mode   string // "", "formatted", "extended"
 		Table  Name
-		Column string
+		Column *Ident // nil: the table
 	}
 	// DescribeDatabase is DESCRIBE DATABASE [EXTENDED] d.
 	DescribeDatabase struct {

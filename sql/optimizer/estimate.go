@@ -64,10 +64,27 @@ func scanRows(n *plan.Scan) int64 {
 		rows += r.Rows
 	}
 	rows = scaled(rows, share(s.Filter))
+	if s.Table.Keyed() && pinsKey(s) { // a key is there once
+		rows = min(rows, int64(len(s.Ranges)))
+	}
 	if s.Limit > 0 {
 		rows = min(rows, s.Limit)
 	}
 	return rows
+}
+
+// pinsKey reports whether the predicate gives every key column its values.
+func pinsKey(s *Source) bool {
+	parts, ok := s.Filter.(storage.And)
+	if !ok {
+		parts = storage.And{s.Filter}
+	}
+	for _, c := range s.Table.KeyColumns() {
+		if _, ok := equalities(parts, c); !ok {
+			return false
+		}
+	}
+	return s.Ranges != nil
 }
 
 // share guesses which part of the rows a predicate keeps.

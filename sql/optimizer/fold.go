@@ -21,6 +21,13 @@ func (o *Options) fold(e plan.Expr) plan.Expr {
 		if y := foldLogic(x); y != e {
 			return y
 		}
+		if _, ok := comparisons[x.Name]; ok && x.Name != "<=>" {
+			for _, a := range x.Args {
+				if d, ok := literal(a); ok && d.Null {
+					return &plan.Literal{Value: schema.NullOf(schema.BooleanType)}
+				}
+			}
+		}
 		if o.Volatile != nil && o.Volatile(x) {
 			return e
 		}

@@ -6,6 +6,7 @@ package optimizer
 import (
 	"fmt"
 
+	"github.com/skepdb/skep/internal/fault"
 	"github.com/skepdb/skep/schema"
 	"github.com/skepdb/skep/sql/plan"
 )
@@ -69,6 +70,9 @@ func Optimize(n plan.Node, o Options) (plan.Node, error) {
 	for _, r := range Rules() {
 		var err error
 		if n, err = r.Apply(n, &o); err != nil {
+			if fault.ClassOf(err) == fault.User { // it is about the query, and says so
+				return nil, err
+			}
 			return nil, fmt.Errorf("optimizer: %s: %w", r.Name, err)
 		}
 	}

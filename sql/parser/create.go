@@ -33,6 +33,9 @@ func (p *parser) createTable(stmt ast.Stmt) ast.Statement {
 			break
 		}
 	}
+	if len(s.Columns) == 0 {
+		p.unexpected("a column")
+	}
 	p.expect(")")
 	for p.err == nil && p.peek().kind != tokEOF {
 		p.tableOption(s)

@@ -14,7 +14,7 @@ import (
 // every operator has its parentheses; an error with its place and the caret
 // below it. What is printed must parse to the same tree again.
 func TestScripts(t *testing.T) {
-	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+	datadriven.Walk(t, "testdata/scripts", func(t *testing.T, path string) {
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			if d.Cmd == "split" {
 				var b strings.Builder

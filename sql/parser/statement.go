@@ -39,6 +39,7 @@ func (p *parser) load(stmt ast.Stmt) ast.Statement {
 	p.expect("LOAD", "DATA")
 	s := &ast.Load{Stmt: stmt, Local: p.accept("LOCAL")}
 	p.expect("INPATH")
+	s.PathPos = p.peek().pos
 	s.Path = p.str("a path in quotes")
 	s.Overwrite = p.accept("OVERWRITE")
 	p.expect("INTO", "TABLE")
@@ -150,7 +151,8 @@ func (p *parser) describe(stmt ast.Stmt) ast.Statement {
 		p.unsupported(p.peek().pos, "DESCRIBE .. PARTITION")
 	}
 	if t := p.peek(); t.kind != tokEOF {
-		s.Column = p.ident("a column name").Name
+		column := p.ident("a column name")
+		s.Column = &column
 	}
 	return s
 }
