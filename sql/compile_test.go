@@ -97,17 +97,23 @@ func (w *world) Cuts(_ context.Context, t *catalog.Table, _ *Files, _ int64) ([]
 // run compiles the statements of a script; changes of the catalogue are made.
 func (w *world) run(ctx context.Context, script string) (string, error) {
 	var b strings.Builder
-	stmts, err := parser.Parse(script)
+	err := w.each(ctx, script, func(c Compiled) error { return w.apply(ctx, c, &b) })
+	return b.String(), err
+}
+
+// each compiles statements and hands each on before it compiles the next.
+func (w *world) each(ctx context.Context, script string, f func(Compiled) error) error {
+	stmts, failed := parser.Parse(script)
 	for _, s := range stmts {
 		c, err := Compile(ctx, s, w.env)
-		if err != nil {
-			return b.String(), err
+		if err == nil {
+			err = f(c)
 		}
-		if err := w.apply(ctx, c, &b); err != nil {
-			return b.String(), err
+		if err != nil {
+			return err
 		}
 	}
-	return b.String(), err
+	return failed
 }
 
 func (w *world) apply(ctx context.Context, c Compiled, b *strings.Builder) error {
@@ -193,11 +199,11 @@ func hidePaths(err error) error {
 	return err
 }
 
-// TestCompile runs the scripts in testdata. Each "sql" block is compiled and
+// TestCompile runs the scripts in testdata/plans. Each "sql" block is compiled and
 // shown; each "explain" block is the EXPLAIN of its query. The plans are argued
 // for in the comments above them.
 func TestCompile(t *testing.T) {
-	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+	datadriven.Walk(t, "testdata/plans", func(t *testing.T, path string) {
 		w := newWorld(t)
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			ctx := context.Background()
