@@ -88,7 +88,7 @@ type Query struct {
 
 // Job cuts the plan into a job's stages. It looks at the inputs.
 func (q *Query) Job(ctx context.Context, env *Env, inputs inputformat.Formats) (*jobs.Job, error) {
-	return stage.Cut(ctx, q.Plan, stage.Options{Inputs: inputs, Slots: env.Slots, Name: q.Name})
+	return stage.Cut(ctx, q.Plan, stage.Options{Inputs: inputs, Slots: env.Slots, Name: q.Name, Now: env.Context.Now, Location: env.Context.Location})
 }
 
 // Changes of the catalogue, which the frontend makes.

@@ -5,6 +5,7 @@ package stage
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/skepdb/skep/batch"
 	"github.com/skepdb/skep/inputformat"
@@ -23,6 +24,9 @@ type Options struct {
 	Inputs inputformat.Formats
 	Slots  int    // of the cluster: the parallelism to aim for; 0 = 1
 	Name   string // of the job, for people: the SQL text
+	// Now and Location are the statement's time and zone.
+	Now      time.Time
+	Location *time.Location
 }
 
 // Fragment is a stage before its tasks are known.
