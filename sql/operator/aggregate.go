@@ -35,14 +35,14 @@ type aggregate struct {
 	table  *keyTable
 	mem    account
 
-	groups  []int32
-	keyed   bool
-	reading bool // more input may come
-	emitted int  // groups already given out
-	grown   int  // groups the accumulators have room for
-	rows    int  // read since the table was empty
-	through bool // partial: rows pass as groups of one
-	pending error
+	groups   []int32
+	keyed    bool
+	reading  bool // more input may come
+	draining bool // groups are being given out
+	emitted  int  // how many have been
+	grown    int  // groups the accumulators have room for
+	rows     int  // read since the table was empty
+	through  bool // partial: rows pass as groups of one
 }
 
 // aggregation is one function call of an aggregate.
@@ -142,11 +142,27 @@ func (a *aggregate) Fields() []schema.Field { return a.fields }
 func (a *aggregate) Close() error           { return a.input.Close() }
 
 func (a *aggregate) Next(ctx context.Context) (*batch.Batch, error) {
-	for a.reading {
+	for {
+		if a.draining {
+			if a.emitted < a.table.len() {
+				return a.emit(), nil
+			}
+			if !a.reading {
+				return nil, io.EOF
+			}
+			a.draining = false
+			if err := a.reset(); err != nil {
+				return nil, err
+			}
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, context.Cause(ctx)
+		}
 		b, err := a.input.Next(ctx)
 		if errors.Is(err, io.EOF) {
 			a.reading = false
-			break
+			a.draining = true
+			continue
 		}
 		if err != nil {
 			return nil, err
@@ -161,25 +177,13 @@ func (a *aggregate) Next(ctx context.Context) (*batch.Batch, error) {
 		if a.phase == plan.Partial && a.keyed && (held > partialBytes ||
 			a.rows >= reductionSample && a.table.len()*4 > a.rows*3) {
 			a.through = held <= partialBytes
-			break // give out what there is
+			a.draining = true
+			continue
 		}
 		if err := a.mem.set(held); err != nil {
 			return nil, err
 		}
-		if err := ctx.Err(); err != nil {
-			return nil, context.Cause(ctx)
-		}
 	}
-	if a.emitted < a.table.len() {
-		return a.emit()
-	}
-	if a.reading {
-		if err := a.reset(); err != nil {
-			return nil, err
-		}
-		return a.Next(ctx)
-	}
-	return nil, io.EOF
 }
 
 // held estimates the memory of the table and the accumulators.
@@ -263,7 +267,7 @@ func (x *aggregation) update(phase plan.Phase, groups []int32, room int, r rows)
 }
 
 // emit gives out the next groups.
-func (a *aggregate) emit() (*batch.Batch, error) {
+func (a *aggregate) emit() *batch.Batch {
 	from := a.emitted
 	to := min(from+batch.MaxRows, a.table.len())
 	a.emitted = to
@@ -283,7 +287,7 @@ func (a *aggregate) emit() (*batch.Batch, error) {
 		}
 		out.Columns = append(out.Columns, x.accumulator.Result(from, to))
 	}
-	return out, nil
+	return out
 }
 
 // passThrough makes each row a group of its own.

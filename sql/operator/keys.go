@@ -155,13 +155,8 @@ func (t *keyTable) loneGroups(dst []int32, a arrow.Array, add bool) []int32 {
 	start := len(dst)
 	dst = in.ids(dst, a, null, add)
 	out := dst[start:]
-	if len(t.groupOf) < in.len() {
-		next := make([]int32, in.len(), max(in.len(), 2*cap(t.groupOf)))
-		copy(next, t.groupOf)
-		for i := len(t.groupOf); i < len(next); i++ {
-			next[i] = -1
-		}
-		t.groupOf = next
+	for len(t.groupOf) < in.len() {
+		t.groupOf = append(t.groupOf, -1)
 	}
 	groupOf := t.groupOf
 	for i, id := range out {

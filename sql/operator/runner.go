@@ -70,7 +70,9 @@ func (r *Runner) Run(ctx context.Context, c *jobs.Context) (err error) {
 	}
 	t.count()
 	for _, r := range t.opened {
-		err = errors.Join(err, r.Close())
+		if closeErr := r.Close(); err == nil {
+			err = closeErr
+		}
 	}
 	return err
 }
