@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/bits"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/decimal128"
@@ -21,7 +22,8 @@ import (
 // Every column takes a fixed number of bits (text: its number in an interner)
 // and the columns are packed into 64-bit words, so a key is compared as one
 // word, two, or a few, whatever its columns are. One text column needs no table
-// but its interner.
+// but its interner, and one column of at most 64 bits no room for a NULL mark:
+// NULL is a group beside the table then.
 type keyTable struct {
 	cols  []keyColumn
 	width int // words a key
@@ -31,12 +33,12 @@ type keyTable struct {
 	seed  uint64
 	n     int
 
-	// One text column alone: group by interned number, -1 = none yet, and
-	// back.
-	lone      bool
+	lone   bool // one text column
+	single bool // one column of at most 64 bits
+	// Of a lone column: group by interned number, -1 = none yet, and back (-1: NULL).
 	groupOf   []int32
-	idOf      []int32 // -1: NULL
-	nullGroup int32
+	idOf      []int32
+	nullGroup int32 // of a lone or single column; -1: none yet
 
 	scratch []uint64
 	ids     []int32
@@ -99,11 +101,12 @@ func newKeyTable(types []schema.Type) (*keyTable, error) {
 		}
 		t.cols = append(t.cols, c)
 	}
-	for i := range t.cols { // last, so that values fill whole words
+	t.lone = len(types) == 1 && t.cols[0].interner != nil
+	t.single = len(types) == 1 && !t.lone && t.cols[0].bits > 0 && t.cols[0].bits <= 64
+	for i := 0; i < len(t.cols) && !t.single; i++ { // last, so that values fill whole words
 		t.cols[i].nullWord, t.cols[i].nullShift = place(1)
 	}
 	t.width = len(used)
-	t.lone = len(types) == 1 && t.cols[0].interner != nil
 	if !t.lone {
 		t.slots = make([]keySlot, 256)
 	}
@@ -133,6 +136,11 @@ func (t *keyTable) groups(dst []int32, keys []function.Vector, n int, add bool) 
 	}
 	if t.lone {
 		return t.loneGroups(dst, materialise(keys[0], n), add)
+	}
+	if t.single {
+		a := materialise(keys[0], n)
+		t.wide = function.Bits64(t.cols[0].t, a, t.wide[:0])
+		return t.find1(dst, t.wide, batch.Validity(a), add)
 	}
 	start := len(dst)
 	dst = t.find(dst, t.pack(keys, n, add), n, add)
@@ -247,7 +255,7 @@ func mix(a, b uint64) uint64 {
 
 func (t *keyTable) find(dst []int32, words []uint64, n int, add bool) []int32 {
 	if t.width == 1 {
-		return t.find1(dst, words, add)
+		return t.find1(dst, words, nil, add)
 	}
 	w := t.width
 	for i := range n {
@@ -282,27 +290,52 @@ func (t *keyTable) find(dst []int32, words []uint64, n int, add bool) []int32 {
 	return dst
 }
 
-// find1 is find for keys of one word.
-func (t *keyTable) find1(dst []int32, words []uint64, add bool) []int32 {
-	for _, x := range words {
+// find1 is find for keys of one word. Rows that aren't valid (a single column's)
+// are of the NULL group.
+func (t *keyTable) find1(dst []int32, words []uint64, valid []byte, add bool) []int32 {
+	start := len(dst)
+	dst = slices.Grow(dst, len(words))[:start+len(words)]
+	out := dst[start:]
+	slots, keys := t.slots, t.keys
+	mask := uint32(len(slots) - 1)
+	for i, x := range words {
+		if valid != nil && !batch.BitSet(valid, i) {
+			out[i] = t.nullKey(add)
+			keys = t.keys
+			continue
+		}
 		h := mix(t.seed, x)
 		tag := uint32(h >> 32)
-		mask := uint32(len(t.slots) - 1)
 		s := uint32(h) & mask
 		group := int32(-1)
-		for ; t.slots[s].group != 0; s = (s + 1) & mask {
-			if t.slots[s].hash == tag && t.keys[t.slots[s].group-1] == x {
-				group = t.slots[s].group - 1
+		for ; slots[s].group != 0; s = (s + 1) & mask {
+			if slots[s].hash == tag && keys[slots[s].group-1] == x {
+				group = slots[s].group - 1
 				break
 			}
 		}
 		if group < 0 && add {
 			key := [1]uint64{x}
 			group = t.insert(s, tag, key[:])
+			slots, keys = t.slots, t.keys
+			mask = uint32(len(slots) - 1)
 		}
-		dst = append(dst, group)
+		out[i] = group
 	}
 	return dst
+}
+
+// nullKey returns the NULL group of a single column.
+func (t *keyTable) nullKey(add bool) int32 {
+	if !add {
+		return -1
+	}
+	if t.nullGroup < 0 {
+		t.nullGroup = int32(t.n)
+		t.keys = append(t.keys, 0) // a place that no slot points to
+		t.n++
+	}
+	return t.nullGroup
 }
 
 func (t *keyTable) insert(slot, tag uint32, key []uint64) int32 {
@@ -320,6 +353,9 @@ func (t *keyTable) grow() {
 	t.slots = make([]keySlot, size)
 	mask := uint32(size - 1)
 	for g := range t.n {
+		if int32(g) == t.nullGroup {
+			continue
+		}
 		h := t.seed
 		for _, x := range t.keys[g*t.width : (g+1)*t.width] {
 			h = mix(h, x)
@@ -357,7 +393,11 @@ func (t *keyTable) column(c *keyColumn, from, n int) arrow.Array {
 	w := t.width
 	var valid []byte
 	for i := range n {
-		if t.keys[(from+i)*w+c.nullWord]>>c.nullShift&1 != 0 {
+		null := t.keys[(from+i)*w+c.nullWord]>>c.nullShift&1 != 0
+		if t.single {
+			null = int32(from+i) == t.nullGroup
+		}
+		if null {
 			if valid == nil {
 				valid = allOnes(n)
 			}

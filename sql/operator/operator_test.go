@@ -763,6 +763,31 @@ func TestTopNTrims(t *testing.T) {
 	}
 }
 
+// Enough rows for radix sorting give the order that comparing gives.
+func TestRadixOrder(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	rel := sample(3*radixRows, 0.2, rng)
+	for _, names := range [][]string{{"i"}, {"d"}, {"s"}, {"s", "d"}, {"b", "i", "t"}, {"u", "s", "d"}} {
+		for try := range 4 {
+			var keys []arrow.Array
+			var orders []sortOrder
+			r := encoding{size: len(rel.rows), text: "changing", sliced: try == 3}.encode(rel, rng)
+			for _, n := range names {
+				c := column(rel, n)
+				keys = append(keys, r.batches[0].Columns[c.Index])
+				orders = append(orders, sortOrder{c.T, rng.IntN(2) == 0, rng.IntN(2) == 0})
+			}
+			got := radixOrder(keys, orders, len(rel.rows))
+			if want := encodeKeys(keys, orders, len(rel.rows), true).sorted(); !slices.Equal(got, want) {
+				t.Fatalf("%v %v: radix sorting has another order", names, orders)
+			}
+			if want := encodeKeys(keys, orders, len(rel.rows), false).sorted(); !slices.Equal(got, want) {
+				t.Fatalf("%v %v: ranks have another order than texts", names, orders)
+			}
+		}
+	}
+}
+
 func TestLimit(t *testing.T) {
 	everyWay(t, func(t *testing.T, rel relation, e encoding, rng *rand.Rand) {
 		for _, l := range []plan.Limit{{Count: 0}, {Count: 5}, {Count: 5, Offset: 3}, {Count: 1000, Offset: 99}, {Count: 1, Offset: 1000}} {

@@ -163,7 +163,10 @@ func (s *sorter) sort() ([]arrow.Array, []int32, error) {
 		return nil, nil, err
 	}
 	keys := columns[len(columns)-len(s.keys):]
-	order := encodeKeys(keys, s.orders, s.kept.rows, true).sorted()
+	order := radixOrder(keys, s.orders, s.kept.rows)
+	if order == nil {
+		order = encodeKeys(keys, s.orders, s.kept.rows, true).sorted()
+	}
 	if s.keep >= 0 && int64(len(order)) > s.keep {
 		order = order[:s.keep]
 	}
