@@ -45,9 +45,14 @@ type Options struct {
 	NullsFirst bool
 }
 
-// Analyzer analyses the statements of one query. Not safe for concurrent use.
+// maxTables is how many tables, sub-queries by name included, a statement may
+// read: common table expressions that use each other twice double at each step.
+const maxTables = 2000
+
+// Analyzer analyses one statement. Not safe for concurrent use.
 type Analyzer struct {
-	o Options
+	o      Options
+	tables int // read so far
 }
 
 // New returns an analyzer.

@@ -29,6 +29,32 @@ type binder struct {
 	before bool
 	// places of bound columns, for messages of aggregation.rewrite.
 	places map[*plan.Column]ast.Pos
+	sizes  map[plan.Expr]int // nodes in bound expressions
+}
+
+// maxSize is how many nodes a bound expression may have. BETWEEN and CASE use
+// their operand more than once, so that nesting them multiplies.
+const maxSize = 200_000
+
+// sized returns e, or an error if it is too large.
+func (b *binder) sized(pos ast.Pos, e plan.Expr) (plan.Expr, error) {
+	if b.sizes == nil {
+		b.sizes = map[plan.Expr]int{}
+	}
+	if b.size(e) > maxSize {
+		return nil, errorAt(pos, fault.StateSyntax, "the expression is too large: more than %d operators once BETWEEN and CASE are written out", maxSize)
+	}
+	return e, nil
+}
+
+func (b *binder) size(e plan.Expr) int {
+	if n, ok := b.sizes[e]; ok {
+		return n
+	}
+	n := 1
+	plan.EachChild(e, func(x plan.Expr) { n = min(n+b.size(x), maxSize+1) })
+	b.sizes[e] = n
+	return n
 }
 
 // bind returns the typed form of x.
@@ -150,7 +176,7 @@ func (b *binder) function(pos ast.Pos, name string, args ...plan.Expr) (plan.Exp
 	for i, x := range args {
 		cast[i] = castTo(x, sig.Args[i])
 	}
-	return &plan.Call{Name: name, Args: cast, T: sig.Result}, nil
+	return b.sized(pos, &plan.Call{Name: name, Args: cast, T: sig.Result})
 }
 
 // calls binds the arguments and applies a function.
@@ -218,11 +244,18 @@ func (b *binder) binary(x *ast.Binary) (plan.Expr, error) {
 
 // between is x >= low AND x <= high.
 func (b *binder) between(x *ast.Between) (plan.Expr, error) {
-	low, err := b.calls(x.Pos, ">=", x.X, x.Low)
+	var parts [3]plan.Expr
+	for i, part := range [...]ast.Expr{x.X, x.Low, x.High} {
+		var err error
+		if parts[i], err = b.bind(part); err != nil {
+			return nil, err
+		}
+	}
+	low, err := b.function(x.Pos, ">=", parts[0], parts[1])
 	if err != nil {
 		return nil, err
 	}
-	high, err := b.calls(x.Pos, "<=", x.X, x.High)
+	high, err := b.function(x.Pos, "<=", parts[0], parts[2])
 	if err != nil {
 		return nil, err
 	}
@@ -239,9 +272,17 @@ func (b *binder) in(x *ast.In) (plan.Expr, error) {
 }
 
 func (b *binder) like(x *ast.Like) (plan.Expr, error) {
+	subject, err := b.bind(x.X)
+	if err != nil {
+		return nil, err
+	}
 	var out plan.Expr
-	for _, pattern := range x.Patterns {
-		one, err := b.calls(x.Pos, x.Op, x.X, pattern)
+	for _, p := range x.Patterns {
+		pattern, err := b.bind(p)
+		if err != nil {
+			return nil, err
+		}
+		one, err := b.function(x.Pos, x.Op, subject, pattern)
 		switch {
 		case err != nil:
 			return nil, err
@@ -327,7 +368,7 @@ func (b *binder) caseExpr(x *ast.Case) (plan.Expr, error) {
 		out.Whens[i].Then = castTo(out.Whens[i].Then, out.T)
 	}
 	out.Else = castTo(out.Else, out.T)
-	return out, nil
+	return b.sized(x.Pos, out)
 }
 
 func (b *binder) cast(x *ast.Cast) (plan.Expr, error) {

@@ -51,6 +51,9 @@ func (a *Analyzer) tableName(ctx context.Context, ref *ast.TableName, e *env) (p
 	if ref.AsOf != nil {
 		return nil, nil, unsupported(ref.AsOf.Pos, "FOR SYSTEM_TIME AS OF")
 	}
+	if a.tables++; a.tables > maxTables {
+		return nil, nil, errorAt(ref.Pos, fault.StateSyntax, "the statement reads more than %d tables", maxTables)
+	}
 	parts := ref.Name.Parts
 	if len(parts) == 1 {
 		if cte := e.find(parts[0].Name); cte != nil {

@@ -56,7 +56,7 @@ func (o *Options) push(n plan.Node, conds []plan.Expr) plan.Node {
 func (o *Options) pushProject(n *plan.Project, conds []plan.Expr) plan.Node {
 	var below, above []plan.Expr
 	for _, c := range conds {
-		if moved := substitute(c, n.Exprs); o.volatile(moved) {
+		if moved := substitute(c, n.Exprs); large(moved) && !large(c) || o.volatile(moved) {
 			above = append(above, c)
 		} else {
 			below = append(below, o.refold(moved)...)
@@ -77,10 +77,12 @@ func (o *Options) pushAggregate(n *plan.Aggregate, conds []plan.Expr) plan.Node 
 	for _, c := range conds {
 		_, high, ok := columnRange(c)
 		if ok && high < len(n.Keys) && !o.volatile(c) {
-			below = append(below, o.refold(substitute(c, n.Keys))...)
-		} else {
-			above = append(above, c)
+			if moved := substitute(c, n.Keys); !large(moved) || large(c) {
+				below = append(below, o.refold(moved)...)
+				continue
+			}
 		}
+		above = append(above, c)
 	}
 	return filtered(n.WithChildren([]plan.Node{o.push(n.Input, below)}), above)
 }

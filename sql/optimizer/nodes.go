@@ -101,6 +101,24 @@ func substitute(e plan.Expr, exprs []plan.Expr) plan.Expr {
 	})
 }
 
+// maxMoved is the most nodes of an expression that is moved below a projection:
+// what the projection computes is then written out wherever it is used, and
+// projections on top of each other multiply.
+const maxMoved = 2000
+
+// large reports whether e has more than maxMoved nodes. It looks at no more.
+func large(e plan.Expr) bool {
+	n := 0
+	var walk func(plan.Expr)
+	walk = func(x plan.Expr) {
+		if n++; n <= maxMoved {
+			plan.EachChild(x, walk)
+		}
+	}
+	walk(e)
+	return n > maxMoved
+}
+
 // remap replaces column i of e by column to[i].
 func remap(e plan.Expr, to []int) plan.Expr {
 	return plan.Rewrite(e, func(x plan.Expr) plan.Expr {

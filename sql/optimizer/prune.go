@@ -270,7 +270,11 @@ func (o *Options) compute(p *plan.Project, v *plan.Values) plan.Node {
 	for r, row := range v.Rows {
 		out.Rows[r] = make([]plan.Expr, len(p.Exprs))
 		for i, e := range p.Exprs {
-			out.Rows[r][i] = plan.Rewrite(substitute(e, row), o.fold)
+			moved := substitute(e, row)
+			if large(moved) && !large(e) {
+				return p
+			}
+			out.Rows[r][i] = plan.Rewrite(moved, o.fold)
 		}
 	}
 	return out
