@@ -1,6 +1,7 @@
 package sql
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -21,6 +22,7 @@ import (
 	"github.com/skepdb/skep/sql/operator"
 	"github.com/skepdb/skep/sql/optimizer"
 	"github.com/skepdb/skep/storage"
+	"github.com/skepdb/skep/storage/rowkey"
 )
 
 // engine runs compiled jobs over tables that are lists of rows, with the real
@@ -77,6 +79,9 @@ func (e *engine) Open(_ context.Context, spec inputformat.Spec, sp inputformat.S
 		if s.Filter != nil && !holds(s.Filter, s.Table, row) {
 			continue
 		}
+		if s.Ranges != nil && !inRanges(s, row) {
+			continue
+		}
 		picked := make([]schema.Datum, len(s.Columns))
 		for i, c := range s.Columns {
 			picked[i] = row[s.Table.Columns.ByID(c.ID)]
@@ -84,6 +89,24 @@ func (e *engine) Open(_ context.Context, spec inputformat.Spec, sp inputformat.S
 		out.Data = append(out.Data, picked)
 	}
 	return &splitReader{out, e.batchRows, 0}, nil
+}
+
+// inRanges reports whether the row's key is in the scan's ranges. A range that
+// is too narrow loses rows, which shows in the answer.
+func inRanges(s *optimizer.Source, row []schema.Datum) bool {
+	var columns []rowkey.Column
+	var values []schema.Datum
+	for i, c := range s.Table.KeyColumns() {
+		columns = append(columns, rowkey.Column{Type: c.Type, Desc: s.Table.Key[i].Desc})
+		values = append(values, row[s.Table.Columns.ByID(c.ID)])
+	}
+	key, err := rowkey.NewEncoder(columns).AppendDatums(nil, values)
+	if err != nil {
+		panic(err)
+	}
+	return slices.ContainsFunc(s.Ranges, func(r storage.KeyRange) bool {
+		return bytes.Compare(key, r.Start) >= 0 && (len(r.End) == 0 || bytes.Compare(key, r.End) < 0)
+	})
 }
 
 // holds evaluates a predicate: NULL refuses, like false.
