@@ -16,7 +16,7 @@ import (
 // reader reads the key ranges of a split one after the other.
 type reader struct {
 	store  storage.Store
-	spec   *Spec
+	spec   Spec
 	fields []schema.Field
 	ranges []storage.KeyRange // not opened yet
 	left   int64              // rows, when the Spec has a limit

@@ -34,10 +34,10 @@ type Spec struct {
 }
 
 // Format implements inputformat.Spec.
-func (s *Spec) Format() string { return Name }
+func (s Spec) Format() string { return Name }
 
 // Fields implements inputformat.Spec.
-func (s *Spec) Fields() []schema.Field {
+func (s Spec) Fields() []schema.Field {
 	out := make([]schema.Field, len(s.Columns))
 	for i, c := range s.Columns {
 		out[i] = schema.Field{Name: c.Name, Type: c.Type}
@@ -47,7 +47,7 @@ func (s *Spec) Fields() []schema.Field {
 
 // Describe implements inputformat.Spec: the table, how many of its columns are
 // read, the key ranges and the predicate.
-func (s *Spec) Describe() string {
+func (s Spec) Describe() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, %d of %d columns", s.Table.Name, len(s.Columns), len(s.Table.Columns))
 	switch {
@@ -82,17 +82,17 @@ func New(store storage.Store) *Format { return &Format{store: store} }
 
 var _ inputformat.Format = (*Format)(nil)
 
-func specOf(s inputformat.Spec) (*Spec, error) {
-	spec, ok := s.(*Spec)
+func specOf(s inputformat.Spec) (Spec, error) {
+	spec, ok := s.(Spec)
 	if !ok {
-		return nil, fault.Bugf("input format %s: a spec of type %T", Name, s)
+		return Spec{}, fault.Bugf("input format %s: a spec of type %T", Name, s)
 	}
 	return spec, nil
 }
 
 // Pruned returns how many regions the Spec's key ranges touch and how many the
 // table has.
-func (f *Format) Pruned(ctx context.Context, spec *Spec) (kept, total int, err error) {
+func (f *Format) Pruned(ctx context.Context, spec Spec) (kept, total int, err error) {
 	regions, err := f.store.Regions(ctx, spec.Table)
 	if err != nil {
 		return 0, 0, err
@@ -156,7 +156,7 @@ func (f *Format) Splits(ctx context.Context, s inputformat.Spec, w inputformat.W
 
 // parts cuts the regions that the ranges touch. The cuts are checked to cover
 // each of them once: a key that is in no split would be a silent wrong answer.
-func (f *Format) parts(ctx context.Context, spec *Spec, w inputformat.Want) ([]part, error) {
+func (f *Format) parts(ctx context.Context, spec Spec, w inputformat.Want) ([]part, error) {
 	regions, err := f.store.Regions(ctx, spec.Table)
 	if err != nil {
 		return nil, err
@@ -196,7 +196,7 @@ func (f *Format) parts(ctx context.Context, spec *Spec, w inputformat.Want) ([]p
 	return out, nil
 }
 
-func (f *Format) cut(ctx context.Context, spec *Spec, p part, n int) ([]part, error) {
+func (f *Format) cut(ctx context.Context, spec Spec, p part, n int) ([]part, error) {
 	if n <= 1 {
 		return []part{p}, nil
 	}

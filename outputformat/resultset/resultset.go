@@ -31,10 +31,10 @@ type Spec struct {
 }
 
 // Format implements outputformat.Spec.
-func (s *Spec) Format() string { return Name }
+func (s Spec) Format() string { return Name }
 
 // Describe implements outputformat.Spec.
-func (s *Spec) Describe() string { return fmt.Sprintf("result of %d columns", len(s.Fields)) }
+func (s Spec) Describe() string { return fmt.Sprintf("result of %d columns", len(s.Fields)) }
 
 // Format implements outputformat.Format. Safe for concurrent use.
 type Format struct {
@@ -68,12 +68,12 @@ var _ outputformat.Format = (*Format)(nil)
 func New() *Format { return &Format{results: map[uint64]*result{}} }
 
 // Spec makes room for a result with these columns. The caller must Drop it.
-func (f *Format) Spec(fields []schema.Field) *Spec {
+func (f *Format) Spec(fields []schema.Field) Spec {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.next++
 	f.results[f.next] = &result{attempts: map[string]*attempt{}}
-	return &Spec{ID: f.next, Fields: slices.Clone(fields)}
+	return Spec{ID: f.next, Fields: slices.Clone(fields)}
 }
 
 func (f *Format) limit() int64 {
@@ -84,14 +84,14 @@ func (f *Format) limit() int64 {
 }
 
 // result returns the result of a spec; mu is held.
-func (f *Format) result(s outputformat.Spec) (*Spec, *result, error) {
-	spec, ok := s.(*Spec)
+func (f *Format) result(s outputformat.Spec) (Spec, *result, error) {
+	spec, ok := s.(Spec)
 	if !ok {
-		return nil, nil, fault.Bugf("output format %s: a spec of type %T", Name, s)
+		return Spec{}, nil, fault.Bugf("output format %s: a spec of type %T", Name, s)
 	}
 	r, ok := f.results[spec.ID]
 	if !ok {
-		return nil, nil, fault.Bugf("result %d is not there (any more)", spec.ID)
+		return Spec{}, nil, fault.Bugf("result %d is not there (any more)", spec.ID)
 	}
 	return spec, r, nil
 }
@@ -161,7 +161,7 @@ func (f *Format) Publish(_ context.Context, s outputformat.Spec, won []outputfor
 func (f *Format) Abandon(_ context.Context, s outputformat.Spec) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	spec, ok := s.(*Spec)
+	spec, ok := s.(Spec)
 	if !ok {
 		return fault.Bugf("output format %s: a spec of type %T", Name, s)
 	}
@@ -178,7 +178,7 @@ func (f *Format) Abandon(_ context.Context, s outputformat.Spec) error {
 }
 
 // Drop forgets a result and frees its memory once no cursor reads it.
-func (f *Format) Drop(spec *Spec) {
+func (f *Format) Drop(spec Spec) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.results, spec.ID)
@@ -186,7 +186,7 @@ func (f *Format) Drop(spec *Spec) {
 
 // Cursor returns the rows of a published result, in the order of the tasks. It
 // may be called again to read from the start. Before Publish its Next fails.
-func (f *Format) Cursor(spec *Spec) batch.Reader {
+func (f *Format) Cursor(spec Spec) batch.Reader {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	c := &cursor{fields: spec.Fields}
