@@ -31,10 +31,6 @@ func CommonType(a, b schema.Type) (schema.Type, bool) {
 	case a.IsText() && b.Kind == schema.Boolean, a.Kind == schema.Boolean && b.IsText(),
 		a.IsText() && b.Kind == schema.Binary, a.Kind == schema.Binary && b.IsText():
 		return schema.StringType, true
-	case a.IsText() && isInterval(b):
-		return b, true
-	case isInterval(a) && b.IsText():
-		return a, true
 	}
 	return schema.Type{}, false
 }
@@ -150,6 +146,11 @@ func common(rule func(a, b schema.Type) (schema.Type, bool), types []schema.Type
 	}
 	if out.Kind == schema.Void {
 		return schema.StringType, true
+	}
+	for _, t := range types { // the rules aren't transitive: boolean, text, date
+		if castKernel(t, out) == nil {
+			return out, false
+		}
 	}
 	return out, true
 }

@@ -10,8 +10,9 @@ import (
 	"github.com/skepdb/skep/schema"
 )
 
-// maxTextBytes bounds the text of one result array: offsets have 31 bits.
-const maxTextBytes = 1 << 30
+// maxTextBytes bounds the text of one result array, so that repeat and its like
+// can't fill the memory.
+const maxTextBytes = 1 << 28
 
 func tooMuchText() error {
 	return fault.Userf("the text of one batch of rows exceeds %d MiB", maxTextBytes>>20)

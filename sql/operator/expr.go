@@ -206,20 +206,29 @@ type entryResults struct {
 }
 
 func (e *applyExpr) eval(r rows) (function.Vector, error) {
-	vs := make([]function.Vector, len(e.args))
-	for i, a := range e.args {
-		var err error
-		if vs[i], err = a.eval(r); err != nil {
-			return function.Vector{}, err
-		}
-	}
-	if e.lone >= 0 && e.viaDictionary(vs[e.lone], r.n) {
-		if err := e.compute(vs); err != nil {
-			return function.Vector{}, err
-		}
+	vs, viaDictionary, err := e.arguments(r)
+	switch {
+	case err != nil:
+		return function.Vector{}, err
+	case viaDictionary:
 		return e.spread(vs[e.lone].Array), nil
 	}
 	return e.kernel(e.c.context, r.n, vs)
+}
+
+// arguments computes the arguments; viaDictionary means that perEntry has the
+// results for them.
+func (e *applyExpr) arguments(r rows) (vs []function.Vector, viaDictionary bool, err error) {
+	vs = make([]function.Vector, len(e.args))
+	for i, a := range e.args {
+		if vs[i], err = a.eval(r); err != nil {
+			return nil, false, err
+		}
+	}
+	if e.lone < 0 || !e.viaDictionary(vs[e.lone], r.n) {
+		return vs, false, nil
+	}
+	return vs, true, e.compute(vs)
 }
 
 // viaDictionary decides whether computing the dictionary pays: at once when

@@ -112,12 +112,12 @@ func narrowOne(cond *compiled, b *batch.Batch, sel []int32) ([]int32, error) {
 	if sel == nil {
 		return trueRows(cond, r)
 	}
-	if lut, a := cond.lookup(r); lut != nil {
-		return lutSel(lut, a, sel), nil
-	}
-	v, err := cond.eval(r)
+	v, lut, err := cond.truth(r)
 	if err != nil {
 		return nil, err
+	}
+	if lut != nil {
+		return lutSel(lut, v.Array, sel), nil
 	}
 	if v.Const {
 		if isTrue(v) {
@@ -137,51 +137,45 @@ func narrowOne(cond *compiled, b *batch.Batch, sel []int32) ([]int32, error) {
 
 // trueRows returns the rows of r for which cond is true, nil for all.
 func trueRows(cond *compiled, r rows) ([]int32, error) {
-	if lut, a := cond.lookup(r); lut != nil {
-		if out := lutRows(lut, a); len(out) < r.n {
-			return out, nil
-		}
-		return nil, nil
-	}
-	v, err := cond.eval(r)
+	v, lut, err := cond.truth(r)
 	if err != nil {
 		return nil, err
 	}
-	if v.Const {
-		if isTrue(v) {
-			return nil, nil
-		}
+	var out []int32
+	switch {
+	case lut != nil:
+		out = lutRows(lut, v.Array)
+	case !v.Const:
+		out = appendTrue(make([]int32, 0, 64), v, r.n)
+	case isTrue(v):
+		return nil, nil
+	default:
 		return []int32{}, nil
 	}
-	if out := appendTrue(make([]int32, 0, 64), v, r.n); len(out) < r.n {
-		return out, nil
+	if len(out) == r.n {
+		return nil, nil
 	}
-	return nil, nil
+	return out, nil
 }
 
-// lookup returns a table of truth by dictionary code when the condition is a
-// function of one dictionary-coded column.
-func (c *compiled) lookup(r rows) (lut []uint8, a arrow.Array) {
+// truth computes a condition. When it is a function of one dictionary-coded
+// column, lut is its truth by code (NULL's last) and v is that column; else lut
+// is nil and v the condition's values.
+func (c *compiled) truth(r rows) (v function.Vector, lut []uint8, err error) {
 	e, ok := c.expression.(*applyExpr)
-	if !ok || e.lone < 0 {
-		return nil, nil
+	if !ok {
+		v, err = c.eval(r)
+		return v, nil, err
 	}
-	v, err := e.args[e.lone].eval(r)
-	if err != nil || !e.viaDictionary(v, r.n) {
-		return nil, nil
+	vs, viaDictionary, err := e.arguments(r)
+	if err != nil {
+		return v, nil, err
 	}
-	vs := make([]function.Vector, len(e.args))
-	for i, x := range e.args {
-		if i == e.lone {
-			vs[i] = v
-		} else if vs[i], err = x.eval(r); err != nil {
-			return nil, nil
-		}
+	if !viaDictionary {
+		v, err = e.kernel(e.c.context, r.n, vs)
+		return v, nil, err
 	}
-	if e.compute(vs) != nil { // eval will say what is wrong
-		return nil, nil
-	}
-	return e.perEntry.truth, v.Array
+	return vs[e.lone], e.perEntry.truth, nil
 }
 
 // lutRows returns the rows whose code is true in lut, without a branch on the
