@@ -32,9 +32,10 @@ type Engine interface {
 	Submit(ctx context.Context, job *jobs.Job) (Job, error)
 	// Sink returns a new place for the rows of a query.
 	Sink(fields []schema.Field) outputformat.Spec
-	// Cursor reads the rows in a sink, once the job that filled it has ended;
-	// drop frees them.
-	Cursor(sink outputformat.Spec) (rows batch.Reader, drop func() error, err error)
+	// Cursor reads the rows in a sink, once the job that filled it has ended.
+	Cursor(sink outputformat.Spec) (batch.Reader, error)
+	// Drop frees a sink, filled or not.
+	Drop(sink outputformat.Spec)
 	// CreateTable makes a table with its regions; DropTable drops both. Either is
 	// done or not, also after a crash.
 	CreateTable(ctx context.Context, t catalog.Table) (*catalog.Table, error)
@@ -58,6 +59,7 @@ func (s *Session) execute(ctx context.Context, o *Operation, stmt ast.Statement)
 	var sink outputformat.Spec
 	env.Sink = func(fields []schema.Field) outputformat.Spec {
 		sink = s.engine.Sink(fields)
+		o.release = append(o.release, func() { s.engine.Drop(sink) })
 		return sink
 	}
 	compiled, err := sql.Compile(ctx, stmt, env)
@@ -121,15 +123,12 @@ func (s *Session) query(ctx context.Context, o *Operation, q *sql.Query, env *sq
 		o.affected = &status.Summary.Rows
 		return nil
 	}
-	rows, drop, err := s.engine.Cursor(sink)
-	if err != nil {
+	if o.cursor, err = s.engine.Cursor(sink); err != nil {
 		return err
 	}
-	o.fields, o.cursor = q.Fields, rows
-	if o.fields == nil {
+	if o.fields = q.Fields; o.fields == nil {
 		o.fields = []schema.Field{}
 	}
-	o.release = append(o.release, drop)
 	return nil
 }
 

@@ -33,7 +33,7 @@ type Operation struct {
 	cursor   batch.Reader
 	affected *int64
 	notes    []string
-	release  []func() error // what Close gives back
+	release  []func() // what Close gives back
 }
 
 // Text returns the statement with its variables replaced.
@@ -96,7 +96,7 @@ func (o *Operation) Close() error {
 		err = o.cursor.Close()
 	}
 	for _, f := range o.release {
-		err = errors.Join(err, f())
+		f()
 	}
 	o.release = nil
 	return err

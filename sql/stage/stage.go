@@ -115,6 +115,8 @@ func Cut(ctx context.Context, root plan.Node, o Options) (*jobs.Job, error) {
 		if f.Exchange != nil {
 			s.Fields = f.Root.Fields()
 			s.Partitions = partitions(fragments, i, o)
+		} else { // the Write: its input's rows are what leaves
+			s.Fields = f.Root.Children()[0].Fields()
 		}
 		if s.Tasks, err = tasks(ctx, f, job.Stages, o); err != nil {
 			return nil, err
