@@ -28,6 +28,7 @@ func (c *compiler) explain(ctx context.Context, s *ast.Explain) (Compiled, error
 	}
 	env := *c.env
 	env.Sink = func([]schema.Field) outputformat.Spec { return resultSink{} }
+	env.Specs = explainSpecs{env.Specs, env.Catalog}
 	inner := &compiler{env: &env, database: c.database}
 	_, n, err := inner.job(ctx, s.Statement)
 	if err != nil {

@@ -187,7 +187,7 @@ func (c *compiler) paths(s *ast.Load) ([]string, error) {
 		return nil, fault.Userf("there is no file to load in '%s'", s.Path)
 	}
 	for _, f := range out {
-		if ext := strings.ToLower(filepath.Ext(f)); ext == ".gz" || ext == ".bz2" || ext == ".zip" || ext == ".zst" {
+		if ext := strings.ToLower(filepath.Ext(f)); ext == ".bz2" || ext == ".xz" || ext == ".zip" || ext == ".zst" {
 			return nil, fault.Unsupportedf("loading compressed files (%s)", f)
 		}
 	}

@@ -57,9 +57,10 @@ type Specs interface {
 	// Table is a write of whole rows to a table, in one transaction.
 	Table(t *catalog.Table, overwrite bool, kind catalog.TxnKind) outputformat.Spec
 	// Cuts returns the ascending row keys between the parts in which rows of
-	// a keyed table are written. files, if not nil, is what will be loaded:
-	// a first load cuts the table's regions at its quantiles. rows is an
-	// estimate for other inputs; < 0 = unknown.
+	// a keyed table are written; none for a keyless one. files, if not nil, is
+	// what will be loaded. It may change the table: the first load into one that
+	// wants several regions makes them, cut at the load's quantiles. rows is
+	// an estimate for other inputs; < 0 = unknown.
 	Cuts(ctx context.Context, t *catalog.Table, files *Files, rows int64) ([][]byte, error)
 }
 
@@ -320,12 +321,15 @@ func lower(n plan.Node, specs Specs) plan.Node {
 // byRegion sends the rows of a keyed table to one task a part of its keys. A
 // keyless table takes its rows anywhere, a single task writes to all regions.
 func byRegion(ctx context.Context, env *Env, t *catalog.Table, n plan.Node, files *Files) (plan.Node, error) {
-	if !t.Keyed() || files == nil && !optimizer.Parallel(n) {
+	if files == nil && !optimizer.Parallel(n) || !t.Keyed() && t.WantRegions < 2 {
 		return n, nil
 	}
 	cuts, err := env.Specs.Cuts(ctx, t, files, optimizer.Rows(n))
 	if err != nil {
 		return nil, err
+	}
+	if !t.Keyed() {
+		return n, nil
 	}
 	if len(cuts) == 0 {
 		return &plan.Exchange{Input: n, How: plan.ToOne}, nil
