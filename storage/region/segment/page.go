@@ -141,6 +141,12 @@ func (c *chunkReader) page(row int64) (v *vector, first int64, err error) {
 
 // fetch returns bytes [off, end) of the file, checked, valid until the next call.
 func (c *chunkReader) fetch(off, end int64) ([]byte, error) {
+	if w := c.r.whole; w != nil && 0 <= off && off <= end && end <= int64(len(w)) {
+		if c.read != nil {
+			*c.read += end - off
+		}
+		return w[off:end], nil
+	}
 	if off < c.windowAt || end > c.windowAt+int64(len(c.window)) {
 		stop := end
 		if c.o.scan {

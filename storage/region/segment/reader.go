@@ -22,6 +22,7 @@ import (
 // of it runs any more.
 type Reader struct {
 	file    *checkedFile
+	whole   []byte // the file, if it is small; else nil
 	meta    Meta
 	key     []storage.KeyColumn
 	footer  format.FileMetaData
@@ -70,6 +71,9 @@ func (r *Reader) readFooter() error {
 	start, data, err := r.file.blocks(max(0, n-blockSize), n, nil)
 	if err != nil {
 		return err
+	}
+	if start == 0 { // a small file: its columns share blocks, which are read once
+		r.whole = data
 	}
 	end := data[len(data)-8:]
 	if string(end[4:]) != parquetMagic {

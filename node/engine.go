@@ -1,0 +1,128 @@
+package node
+
+import (
+	"context"
+	"errors"
+
+	"github.com/skepdb/skep/batch"
+	"github.com/skepdb/skep/catalog"
+	"github.com/skepdb/skep/frontend"
+	"github.com/skepdb/skep/inputformat/text"
+	"github.com/skepdb/skep/internal/fault"
+	"github.com/skepdb/skep/jobs"
+	"github.com/skepdb/skep/outputformat"
+	"github.com/skepdb/skep/outputformat/resultset"
+	outputtable "github.com/skepdb/skep/outputformat/table"
+	"github.com/skepdb/skep/schema"
+	"github.com/skepdb/skep/sql"
+	"github.com/skepdb/skep/storage"
+)
+
+// What a session needs of its node.
+var _ frontend.Engine = (*Node)(nil)
+
+// Env implements frontend.Engine.
+func (n *Node) Env() *sql.Env {
+	return &sql.Env{
+		Catalog: n.catalog, Functions: n.functions, Stats: n.store,
+		Specs: specs{n}, Slots: n.slots,
+	}
+}
+
+// Job implements frontend.Engine.
+func (n *Node) Job(ctx context.Context, q *sql.Query, env *sql.Env) (*jobs.Job, error) {
+	return q.Job(ctx, env, n.inputs)
+}
+
+// Submit implements frontend.Engine.
+func (n *Node) Submit(ctx context.Context, job *jobs.Job) (frontend.Job, error) {
+	h, err := n.scheduler.Submit(ctx, job)
+	if err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+// Sink implements frontend.Engine.
+func (n *Node) Sink(fields []schema.Field) outputformat.Spec { return n.results.Spec(fields) }
+
+// Cursor implements frontend.Engine.
+func (n *Node) Cursor(sink outputformat.Spec) (batch.Reader, error) {
+	spec, ok := sink.(resultset.Spec)
+	if !ok {
+		return nil, fault.Bugf("cursor: %T is not a result set", sink)
+	}
+	return n.results.Cursor(spec), nil
+}
+
+// Drop implements frontend.Engine.
+func (n *Node) Drop(sink outputformat.Spec) {
+	if spec, ok := sink.(resultset.Spec); ok {
+		n.results.Drop(spec)
+	}
+}
+
+// CreateTable implements frontend.Engine. The regions are made first: a crash
+// in between leaves empty regions that nothing names. The row ids of a keyless
+// table begin with a stripe, so its regions are known before its rows are; a
+// keyed one is cut at its first load.
+func (n *Node) CreateTable(ctx context.Context, t catalog.Table) (*catalog.Table, error) {
+	return n.catalog.CreateTable(ctx, t, func(t *catalog.Table) ([]storage.Region, error) {
+		var cuts []storage.Key
+		if !t.Keyed() && t.WantRegions > 1 {
+			cuts = outputtable.Stripes(t.WantRegions)
+		}
+		return n.store.CreateTable(ctx, &t.Table, cuts)
+	})
+}
+
+// DropTable implements frontend.Engine. Once the catalogue has forgotten the
+// table its data goes, at the latest when the folders are next opened.
+func (n *Node) DropTable(ctx context.Context, t *catalog.Table) error {
+	regions, err := n.catalog.DropTable(ctx, t.ID)
+	if err != nil {
+		return err
+	}
+	return n.dropRegions(ctx, regions)
+}
+
+// Load loads files into a table and returns how the job ended. progress, if
+// not nil, gets its handle. Lines of rows that were skipped are in l.Files.Reject
+// when the load has succeeded.
+func (n *Node) Load(ctx context.Context, l sql.Load, progress func(frontend.Job)) (jobs.Status, error) {
+	status, err := n.load(ctx, l, progress)
+	if l.Files.Reject == "" {
+		return status, err
+	}
+	if err != nil {
+		return status, errors.Join(err, text.DropRejects(l.Files.Reject))
+	}
+	_, err = text.CollectRejects(l.Files.Reject)
+	return status, err
+}
+
+func (n *Node) load(ctx context.Context, l sql.Load, progress func(frontend.Job)) (jobs.Status, error) {
+	pin, err := n.catalog.Pin(ctx)
+	if err != nil {
+		return jobs.Status{}, err
+	}
+	defer pin.Release()
+	env := n.Env()
+	env.At = pin.At()
+	q, err := sql.LoadPlan(ctx, env, l)
+	if err != nil {
+		return jobs.Status{}, err
+	}
+	job, err := n.Job(ctx, q, env)
+	if err != nil {
+		return jobs.Status{}, err
+	}
+	h, err := n.scheduler.Submit(ctx, job)
+	if err != nil {
+		return jobs.Status{}, err
+	}
+	if progress != nil {
+		progress(h)
+	}
+	return h.Wait(context.WithoutCancel(ctx))
+}

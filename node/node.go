@@ -1,0 +1,227 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/skepdb/skep/catalog"
+	"github.com/skepdb/skep/catalog/metastore"
+	"github.com/skepdb/skep/cluster"
+	"github.com/skepdb/skep/frontend"
+	"github.com/skepdb/skep/inputformat"
+	"github.com/skepdb/skep/inputformat/csv"
+	inputregion "github.com/skepdb/skep/inputformat/region"
+	"github.com/skepdb/skep/inputformat/text"
+	"github.com/skepdb/skep/internal/fault"
+	"github.com/skepdb/skep/jobs"
+	"github.com/skepdb/skep/outputformat"
+	"github.com/skepdb/skep/outputformat/resultset"
+	outputtable "github.com/skepdb/skep/outputformat/table"
+	"github.com/skepdb/skep/scheduler/server"
+	"github.com/skepdb/skep/shuffle"
+	"github.com/skepdb/skep/sql/function"
+	"github.com/skepdb/skep/sql/operator"
+	"github.com/skepdb/skep/storage"
+	storageclient "github.com/skepdb/skep/storage/client"
+	"github.com/skepdb/skep/storage/region"
+	"github.com/skepdb/skep/worker"
+)
+
+// catalogDir is the catalogue's folder inside of the first data folder.
+const catalogDir = "catalog"
+
+// Node is an open embedded engine. Its methods are safe for concurrent use.
+type Node struct {
+	o         Options
+	own       []ownFolders
+	catalog   *metastore.Store
+	regions   map[cluster.WorkerID]*lazyServer
+	store     storage.Store
+	functions *function.Registry
+	results   *resultset.Format
+	inputs    inputformat.Formats
+	outputs   outputformat.Formats
+	workers   []*worker.Worker
+	scheduler *server.Server
+	slots     int // of all workers
+
+	closing sync.Once
+	closed  error
+}
+
+// Open opens data folders and the engine over them. It finishes what a crash
+// left half done: open transactions are resolved, dropped tables' data goes.
+func Open(ctx context.Context, o Options) (_ *Node, err error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	n := &Node{o: o.withDefaults(), functions: function.Builtin(), regions: map[cluster.WorkerID]*lazyServer{}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, n.Close())
+		}
+	}()
+	if n.own, err = openFolders(n.o); err != nil {
+		return nil, err
+	}
+	first := n.own[0].folders[0]
+	if n.catalog, err = metastore.Open(metastore.Options{FS: n.o.FS, Dir: first.Path(catalogDir), Now: n.o.Now, Logger: n.o.Logger}); err != nil {
+		return nil, err
+	}
+	n.openStore()
+	if err := n.startWorkers(); err != nil {
+		return nil, err
+	}
+	if err := n.recover(ctx); err != nil {
+		return nil, fmt.Errorf("finish what a crash left: %w", err)
+	}
+	return n, nil
+}
+
+// openStore puts the region servers, unopened, behind a store.
+func (n *Node) openStore() {
+	servers := map[cluster.WorkerID]storage.Server{}
+	var places []storageclient.Place
+	for _, own := range n.own {
+		for i := range own.folders {
+			places = append(places, storageclient.Place{Worker: own.worker, Folder: i})
+		}
+		s := &lazyServer{open: func() (regionServer, error) {
+			return region.Open(context.Background(), region.Options{Folders: own.folders, Worker: own.worker, Authority: n.catalog, Logger: n.o.Logger})
+		}}
+		n.regions[own.worker] = s
+		servers[own.worker] = s
+	}
+	n.store = storageclient.New(n.catalog, servers, places)
+}
+
+// startWorkers builds the registries and the workers, and the scheduler over them.
+func (n *Node) startWorkers() error {
+	n.results = resultset.New()
+	n.inputs = inputformat.Formats{"region": inputregion.New(n.store), "text": text.New(), "csv": csv.New()}
+	n.outputs = outputformat.Formats{"table": outputtable.New(n.catalog, n.store), "resultset": n.results}
+	n.scheduler = server.New(server.Options{Outputs: n.outputs, Logger: n.o.Logger})
+	exchange := shuffle.NewMemory()
+	slots := n.o.slotsOf(len(n.own))
+	for i, own := range n.own {
+		identity := cluster.Worker{ID: own.worker, Name: fmt.Sprintf("worker%d", i+1), Host: "localhost", Slots: slots}
+		w, err := worker.New(worker.Options{
+			Worker:  identity,
+			Runners: jobs.Runners{"sql": operator.NewRunner(n.functions)},
+			Inputs:  n.inputs, Outputs: n.outputs, Shuffle: exchange,
+			Memory: n.o.Memory * int64(slots), Logger: n.o.Logger,
+		})
+		if err != nil {
+			return err
+		}
+		n.workers = append(n.workers, w)
+		n.scheduler.AddWorker(identity, w)
+		n.slots += slots
+	}
+	return nil
+}
+
+// recover resolves transactions that are open or not yet applied everywhere,
+// and drops the data of dropped tables.
+func (n *Node) recover(ctx context.Context) error {
+	open, err := n.catalog.Open(ctx)
+	if err != nil {
+		return err
+	}
+	for _, txn := range open {
+		if err := n.settle(ctx, txn); err != nil {
+			return fmt.Errorf("transaction %d (%s): %w", txn.ID, txn.Kind, err)
+		}
+	}
+	dropped, err := n.catalog.Dropped(ctx)
+	if err != nil || len(dropped) == 0 {
+		return err
+	}
+	return n.dropRegions(ctx, dropped)
+}
+
+// settle aborts an undecided transaction, whose process is gone, and applies
+// the outcome in all regions.
+func (n *Node) settle(ctx context.Context, txn catalog.TxnInfo) error {
+	if txn.Outcome.State == storage.Undecided {
+		if err := n.catalog.Abort(ctx, txn.ID); err != nil {
+			return err
+		}
+	}
+	for _, id := range txn.Tables {
+		t, err := n.catalog.TableByID(ctx, id)
+		if fault.StateOf(err) == fault.StateUnknownTable {
+			continue // dropped since: its regions go with what they hold
+		}
+		if err != nil {
+			return err
+		}
+		if err := n.store.Resolve(ctx, &t.Table, txn.ID); err != nil {
+			return err
+		}
+	}
+	return n.catalog.Forget(ctx, txn.ID)
+}
+
+func (n *Node) dropRegions(ctx context.Context, regions []storage.Region) error {
+	if err := n.store.DropRegions(ctx, regions); err != nil {
+		return err
+	}
+	ids := make([]storage.RegionID, len(regions))
+	for i, r := range regions {
+		ids[i] = r.ID
+	}
+	return n.catalog.ForgetDropped(ctx, ids)
+}
+
+// Close ends all jobs, closes the parts in the order in which they depend on
+// each other, and gives the folders up. It may be called twice.
+func (n *Node) Close() error {
+	n.closing.Do(func() {
+		var errs []error
+		if n.scheduler != nil {
+			errs = append(errs, n.scheduler.Close())
+		}
+		for _, w := range n.workers {
+			errs = append(errs, w.Close())
+		}
+		for _, own := range n.own {
+			if s := n.regions[own.worker]; s != nil {
+				errs = append(errs, s.Close())
+			}
+		}
+		if n.catalog != nil {
+			errs = append(errs, n.catalog.Close())
+		}
+		for _, own := range n.own {
+			for _, f := range own.folders {
+				errs = append(errs, f.Close())
+			}
+		}
+		n.closed = errors.Join(errs...)
+	})
+	return n.closed
+}
+
+// Catalog returns the catalogue.
+func (n *Node) Catalog() catalog.Store { return n.catalog }
+
+// Store returns the region store.
+func (n *Node) Store() storage.Store { return n.store }
+
+// Session returns a session on this node.
+func (n *Node) Session(ctx context.Context, o frontend.Options) (*frontend.Session, error) {
+	return frontend.New(ctx, n, o)
+}
+
+// FolderOf returns the path of the data folder that a region lives in.
+func (n *Node) FolderOf(r storage.Region) string {
+	for _, own := range n.own {
+		if own.worker == r.Worker && r.Folder < len(own.folders) {
+			return own.folders[r.Folder].Dir()
+		}
+	}
+	return fmt.Sprintf("folder %d of worker %s", r.Folder, r.Worker)
+}
