@@ -406,6 +406,7 @@ func (a *Appender) Finish() arrow.Array {
 	default:
 		out = array.NewNull(a.n)
 	}
+	a.capacity = max(a.capacity, a.n) // the next one is about as long
 	a.reset()
 	return out
 }

@@ -35,8 +35,11 @@ func (q *quoted) Record(data []byte, final bool) int {
 		return -1
 	}
 	at := 0
+	if nl < 0 {
+		nl = len(data)
+	}
 	for {
-		f := q.field(data, at)
+		f := q.field(data, at, &nl)
 		if f.open {
 			if final {
 				return len(data)
@@ -66,17 +69,23 @@ type field struct {
 	open        bool // there is no closing quote
 }
 
-// field finds the field that begins at at.
-func (q *quoted) field(data []byte, at int) field {
+// field finds the field that begins at at. nl is the position of a line end, or
+// len(data), that is the next one unless at lies behind it: it is kept so that no
+// byte is searched for line ends twice.
+func (q *quoted) field(data []byte, at int, nl *int) field {
 	if at >= len(data) || data[at] != q.quote {
-		return q.bare(data, at)
+		return q.bare(data, at, nl)
 	}
 	f := field{start: at + 1, quoted: true}
 	i := at + 1
 	for {
 		k := bytes.IndexByte(data[i:], q.quote)
 		if q.o.HasEscape {
-			if e := bytes.IndexByte(data[i:], q.o.Escape); e >= 0 && (k < 0 || e < k) {
+			before := data[i:]
+			if k >= 0 {
+				before = before[:k]
+			}
+			if e := bytes.IndexByte(before, q.o.Escape); e >= 0 {
 				f.rewrite = true
 				i += e + 2
 				if i > len(data) {
@@ -99,7 +108,7 @@ func (q *quoted) field(data []byte, at int) field {
 		break
 	}
 	f.stop = i
-	rest := q.bare(data, i+1)
+	rest := q.bare(data, i+1, nl)
 	f.end = rest.end
 	if rest.stop > i+1 {
 		f.junk, f.rewrite = i+1, true
@@ -108,21 +117,21 @@ func (q *quoted) field(data []byte, at int) field {
 }
 
 // bare finds the end of a field without quotes.
-func (q *quoted) bare(data []byte, at int) field {
+func (q *quoted) bare(data []byte, at int, nl *int) field {
 	f := field{start: at}
-	rest := data[at:]
-	nl := bytes.IndexByte(rest, '\n')
-	if nl >= 0 {
-		rest = rest[:nl]
+	if *nl < at {
+		*nl = len(data)
+		if i := bytes.IndexByte(data[at:], '\n'); i >= 0 {
+			*nl = at + i
+		}
 	}
-	if d := bytes.IndexByte(rest, q.o.Delimiter); d >= 0 {
+	if d := bytes.IndexByte(data[at:*nl], q.o.Delimiter); d >= 0 {
 		f.end = at + d
 		f.stop = f.end
 		return f
 	}
-	f.end = at + len(rest)
-	f.stop = f.end
-	if len(rest) > 0 && rest[len(rest)-1] == '\r' && (nl >= 0 || f.end == len(data)) {
+	f.end, f.stop = *nl, *nl
+	if f.stop > at && data[f.stop-1] == '\r' {
 		f.stop--
 	}
 	return f
@@ -139,7 +148,7 @@ func (q *quoted) Tokenize(b *text.Block, final bool) {
 			end = start + nl
 		}
 		if bytes.IndexByte(data[start:end], q.quote) >= 0 {
-			if !q.record(b, data, start, final) {
+			if !q.record(b, data, start, end, final) {
 				return
 			}
 			continue
@@ -193,14 +202,15 @@ func (q *quoted) plain(b *text.Block, data []byte, start, end int) {
 	b.End(start, end, n)
 }
 
-// record cuts a record that has quotes; false: it isn't whole, or is broken.
-func (q *quoted) record(b *text.Block, data []byte, start int, final bool) bool {
-	// All fields are found before any is put: the record may not be whole.
+// record cuts a record that has quotes; nl is the first line end in it. false:
+// it isn't whole, or no record.
+func (q *quoted) record(b *text.Block, data []byte, start, nl int, final bool) bool {
 	row := b.Begin()
 	cells := b.Cells()
 	n, at := 0, start
+	junk := 0
 	for {
-		f := q.field(data, at)
+		f := q.field(data, at, &nl)
 		if f.open {
 			if final {
 				b.Broken(at, "the quoted field that begins here has no closing quote")
@@ -210,9 +220,8 @@ func (q *quoted) record(b *text.Block, data []byte, start int, final bool) bool 
 		if f.end == len(data) && !final {
 			return false
 		}
-		if f.junk > 0 && q.strict {
-			b.Broken(f.junk, "there is text after a closing quote; a quote inside a quoted field must be doubled")
-			return false
+		if junk == 0 {
+			junk = f.junk
 		}
 		if n < len(b.Slot) && b.Slot[n] >= 0 {
 			cells[b.Slot[n]][row] = q.cell(b, data, f)
@@ -222,6 +231,9 @@ func (q *quoted) record(b *text.Block, data []byte, start int, final bool) bool 
 			stop := f.end
 			if stop > start && data[stop-1] == '\r' {
 				stop--
+			}
+			if junk > 0 && q.strict {
+				b.Malformed(junk, "text after a closing quote (a quote inside a quoted field must be doubled)")
 			}
 			b.End(start, stop, n)
 			b.Pos = min(f.end+1, len(data))

@@ -11,7 +11,7 @@ import (
 type Tokenizer interface {
 	// Tokenize takes whole records off b.Data[b.Pos:b.Len] with b.Begin, b.Put
 	// and b.End, until there is none left or b.Full. final: the data doesn't go
-	// on, so what is left is a record. A record that is broken is told by b.Broken.
+	// on, so what is left is a record.
 	Tokenize(b *Block, final bool)
 	// Record returns the length of the first record of data, line end
 	// included, or -1 if it isn't whole.
@@ -42,11 +42,18 @@ type Block struct {
 	room    int     // rows that fit in cells
 	row     int     // rows so far
 
+	malformed []malformedRow // rows that can't be told apart into fields
+
 	broken     string // what is wrong with the record at Pos
 	brokenFrom int
 }
 
 type span struct{ start, end int32 }
+
+type malformedRow struct {
+	row, where int
+	what       string
+}
 
 const firstRoom = 1024
 
@@ -66,7 +73,7 @@ func (b *Block) grow(room int) {
 func (b *Block) reset() {
 	b.row, b.records, b.fields = 0, b.records[:0], b.fields[:0]
 	b.Data = b.Data[:b.Len]
-	b.broken = ""
+	b.malformed, b.broken = b.malformed[:0], ""
 }
 
 // Full reports that no more records fit.
@@ -99,7 +106,13 @@ func (b *Block) End(start, end, fields int) {
 	b.row++
 }
 
-// Broken says that the record at Pos is not one; where is a position in Data.
+// Malformed says, between Begin and End, that the record is not as it must be;
+// its fields are a guess. where is a position in Data.
+func (b *Block) Malformed(where int, what string) {
+	b.malformed = append(b.malformed, malformedRow{b.row, where, what})
+}
+
+// Broken says that there is no record at Pos, and so none after it; where is a position in Data.
 func (b *Block) Broken(where int, what string) {
 	b.broken, b.brokenFrom = what, where
 }

@@ -11,8 +11,14 @@ import (
 // problem is a row of the block that can't be taken.
 type problem struct {
 	row    int
-	column int // of Spec.Out; -1: the number of fields is wrong
+	column int // of Spec.Out, or one of the constants below
+	which  int // of Block.malformed
 }
+
+const (
+	wrongFields = -1
+	malformed   = -2
+)
 
 // cellError says where a problem is in the file and what would be right.
 func (r *reader) cellError(p problem) error {
@@ -23,7 +29,14 @@ func (r *reader) cellError(p problem) error {
 		return err
 	}
 	place := fmt.Sprintf("%s, line %d", r.body.File.Path, line)
-	if p.column < 0 {
+	switch p.column {
+	case malformed:
+		m := b.malformed[p.which]
+		if line, err = r.body.File.lineAt(r.offset + int64(m.where)); err != nil {
+			return err
+		}
+		return fault.Userf("%s, line %d: %s: %s", r.body.File.Path, line, m.what, quote(b.Data[rec.start:rec.end]))
+	case wrongFields:
 		got, want := int(b.fields[p.row]), len(r.spec.Columns)
 		return fault.Userf("%s: %s, expected %d: %s", place, fieldCount(got), want, quote(b.Data[rec.start:rec.end]))
 	}

@@ -21,6 +21,7 @@ type reader struct {
 
 	in     io.ReadCloser
 	left   int64 // bytes of the split that haven't been read
+	size   int   // how many bytes the block takes
 	final  bool  // all have
 	offset int64 // of block.Data[0] in the file
 	block  *Block
@@ -49,11 +50,8 @@ func newReader(spec Spec, tok Tokenizer, body Body) (*reader, error) {
 	}
 	strict := spec.OnError != Null
 	r.block = newBlock(slot[:wanted], len(spec.Out), strict)
-	size := int64(bufferBytes)
-	if r.left < size {
-		size = r.left + 1
-	}
-	r.block.Data = make([]byte, 0, size)
+	r.size = int(min(bufferBytes, r.left))
+	r.block.Data = make([]byte, 0, r.size)
 	for _, c := range spec.Out {
 		r.out = append(r.out, schema.NewAppender(c.Type, firstRoom))
 	}
@@ -148,13 +146,16 @@ func (r *reader) fill() error {
 	if r.final {
 		return nil
 	}
-	if n == cap(b.Data) {
+	if n == r.size {
 		if n >= maxRecord {
 			return tooLong(r.body.File, r.offset)
 		}
-		b.Data = append(make([]byte, 0, max(2*n, bufferBytes)), b.Data...)
+		r.size = max(2*n, bufferBytes)
 	}
-	room := b.Data[n:min(int64(cap(b.Data)), int64(n)+r.left)]
+	if cap(b.Data) < r.size {
+		b.Data = append(make([]byte, 0, r.size), b.Data...)
+	}
+	room := b.Data[n : n+int(min(int64(r.size-n), r.left))]
 	got, err := io.ReadFull(r.in, room)
 	b.Len += got
 	b.Data = b.Data[:b.Len]
@@ -196,8 +197,11 @@ func (r *reader) build() (*batch.Batch, error) {
 	if r.spec.OnError != Null {
 		for row, fields := range b.fields {
 			if int(fields) != len(r.spec.Columns) {
-				first = r.note(first, problem{row: row, column: -1})
+				first = r.note(first, problem{row: row, column: wrongFields})
 			}
+		}
+		for i, m := range b.malformed {
+			first = r.note(first, problem{row: m.row, column: malformed, which: i})
 		}
 	}
 	out := &batch.Batch{Columns: make([]arrow.Array, len(r.out)), Len: n}
@@ -244,7 +248,8 @@ func (r *reader) build() (*batch.Batch, error) {
 	return out, nil
 }
 
-// note keeps the earlier of two problems, by row, then by column.
+// note keeps the earlier of two problems, by row, then by the order in which
+// they are looked for.
 func (r *reader) note(first, p problem) problem {
 	if r.isBad != nil {
 		r.isBad[p.row] = true
