@@ -182,6 +182,9 @@ func (c *compiler) paths(s *ast.Load) ([]string, error) {
 	}
 	if len(out) == 0 {
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			if path == s.Path {
+				return nil, fault.Userf("there is no file '%s'", s.Path)
+			}
 			return nil, fault.Userf("there is no file '%s' (looked for %s)", s.Path, path)
 		}
 		return nil, fault.Userf("there is no file to load in '%s'", s.Path)

@@ -24,13 +24,13 @@ func texts(names ...string) *Rows {
 	return r
 }
 
-// add appends a row; columns that are not given are NULL.
+// add appends a row; columns that are not given are empty.
 func (r *Rows) add(cells ...string) {
 	row := make([]schema.Datum, len(r.Fields))
 	for i := range row {
-		row[i] = schema.NullOf(schema.StringType)
+		row[i] = schema.Datum{Type: schema.StringType}
 		if i < len(cells) {
-			row[i] = schema.Datum{Type: schema.StringType, S: cells[i]}
+			row[i].S = cells[i]
 		}
 	}
 	r.Data = append(r.Data, row)
