@@ -210,7 +210,30 @@ func (q *quoted) record(b *text.Block, data []byte, start, nl int, final bool) b
 	n, at := 0, start
 	junk := 0
 	for {
-		f := q.field(data, at, &nl)
+		var f field
+		if at < len(data) && data[at] == q.quote {
+			f = q.field(data, at, &nl)
+		} else { // as q.bare, in line
+			if nl < at {
+				nl = len(data)
+				if i := bytes.IndexByte(data[at:], '\n'); i >= 0 {
+					nl = at + i
+				}
+			}
+			if d := bytes.IndexByte(data[at:nl], q.o.Delimiter); d >= 0 {
+				if n < len(b.Slot) && b.Slot[n] >= 0 {
+					c := schema.Cell{Start: int32(at), Len: int32(d)}
+					if q.o.IsNull(data[at : at+d]) {
+						c.Len = -1
+					}
+					cells[b.Slot[n]][row] = c
+				}
+				n++
+				at += d + 1
+				continue
+			}
+			f = q.bare(data, at, &nl)
+		}
 		if f.open {
 			if final {
 				b.Broken(at, "the quoted field that begins here has no closing quote")
