@@ -3,9 +3,11 @@ package frontend
 import (
 	"context"
 	"maps"
+	"runtime/debug"
 	"strings"
 
 	"github.com/skepdb/skep/catalog"
+	"github.com/skepdb/skep/internal/fault"
 	"github.com/skepdb/skep/jobs"
 	"github.com/skepdb/skep/sql/parser"
 )
@@ -75,6 +77,11 @@ func (s *Session) Start(ctx context.Context, piece parser.Piece) *Operation {
 	o := &Operation{piece: piece, source: piece.Text, cancel: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(o.done)
+		defer func() { // a bug in one statement isn't the end of the others
+			if p := recover(); p != nil {
+				o.err = fault.Bugf("panic: %v\n%s", p, debug.Stack())
+			}
+		}()
 		err := s.run(ctx, o)
 		o.err = cancelled(ctx, err)
 	}()

@@ -38,6 +38,10 @@ type ownFolders struct {
 func expand(fsys vfs.FS, dirs []string) ([]string, error) {
 	var out []string
 	for _, dir := range dirs {
+		if info, err := fsys.Stat(dir); err != nil || !info.IsDir() {
+			out = append(out, dir) // opening it says what is wrong, or makes it
+			continue
+		}
 		text, err := readFile(fsys, fsys.PathJoin(dir, foldersFile))
 		if errors.Is(err, fs.ErrNotExist) {
 			out = append(out, dir)

@@ -30,7 +30,7 @@ type formatSpecs struct {
 
 // Region implements Specs.
 func (formatSpecs) Region(s *optimizer.Source) inputformat.Spec {
-	return &region.Spec{Table: s.Table, At: s.At, Ranges: s.Ranges, Columns: s.Columns, Filter: s.Filter, Limit: s.Limit}
+	return region.Spec{Table: s.Table, At: s.At, Ranges: s.Ranges, Columns: s.Columns, Filter: s.Filter, Limit: s.Limit}
 }
 
 // Files implements Specs.
