@@ -8,7 +8,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
+	"sync"
 
 	"github.com/skepdb/skep/batch"
 	"github.com/skepdb/skep/catalog"
@@ -45,12 +47,40 @@ func (s Spec) Describe() string {
 
 // Format implements outputformat.Format.
 type Format struct {
+	// Logger hears of tidying that failed after a publish; nil: nobody does. Set
+	// it before use.
+	Logger *slog.Logger
+
 	catalog catalog.Store
 	store   storage.Store
+
+	mu        sync.Mutex
+	published map[storage.TxnID]outputformat.Summary // some of the latest, for retries
 }
 
 // New returns the format over a catalogue and a store.
-func New(c catalog.Store, s storage.Store) *Format { return &Format{catalog: c, store: s} }
+func New(c catalog.Store, s storage.Store) *Format {
+	return &Format{catalog: c, store: s, published: map[storage.TxnID]outputformat.Summary{}}
+}
+
+// maxPublished bounds Format.published: a publish is retried soon or never.
+const maxPublished = 1000
+
+func (f *Format) remember(txn storage.TxnID, sum outputformat.Summary) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.published) >= maxPublished {
+		clear(f.published)
+	}
+	f.published[txn] = sum
+}
+
+func (f *Format) summary(txn storage.TxnID) (outputformat.Summary, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	sum, ok := f.published[txn]
+	return sum, ok
+}
 
 var _ outputformat.Format = (*Format)(nil)
 
@@ -128,6 +158,9 @@ func (f *Format) Publish(ctx context.Context, s outputformat.Spec, won []outputf
 	if err != nil {
 		return outputformat.Summary{}, err
 	}
+	if sum, done := f.summary(spec.Txn); done {
+		return sum, nil
+	}
 	won = slices.Clone(won)
 	slices.SortFunc(won, func(a, b outputformat.Manifest) int {
 		return cmp.Or(cmp.Compare(a.Task, b.Task), cmp.Compare(a.Attempt, b.Attempt))
@@ -149,11 +182,12 @@ func (f *Format) Publish(ctx context.Context, s outputformat.Spec, won []outputf
 	if _, err := f.catalog.Commit(ctx, spec.Txn, winners); err != nil {
 		return outputformat.Summary{}, fmt.Errorf("publish %s: %w", spec.Table.Name, err)
 	}
-	// The rows are there whatever happens now. The record stays until every
-	// region has applied it; the next open goes on with that.
-	ctx = context.WithoutCancel(ctx)
-	if err := f.settle(ctx, spec); err != nil && fault.ClassOf(err) != fault.Retryable {
-		return sum, fmt.Errorf("publish %s: the rows are committed, but: %w", spec.Table.Name, err)
+	f.remember(spec.Txn, sum)
+	// The rows are there whatever happens now, so it isn't an error of the job:
+	// the record stays until every region has applied it, reads apply it on
+	// their own, and the next open goes on with it.
+	if err := f.settle(context.WithoutCancel(ctx), spec); err != nil && f.Logger != nil {
+		f.Logger.Warn("a published transaction is not applied everywhere yet", "table", spec.Table.Name, "txn", uint64(spec.Txn), "error", err)
 	}
 	return sum, nil
 }
