@@ -1,12 +1,16 @@
 package main
 
 import (
+	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/skepdb/skep/sql/function"
 )
 
 // command is a command of a document and what it says comes back.
@@ -125,5 +129,48 @@ func TestMatchOutput(t *testing.T) {
 		if got := matchOutput(strings.Split(c.want, "\n"), c.got); got != c.match {
 			t.Errorf("matchOutput(%q, %q) = %v", c.want, c.got, got)
 		}
+	}
+}
+
+var rewrite = flag.Bool("rewrite", false, "write docs/functions.md again")
+
+//go:generate go test . -run ^TestFunctionList$ -rewrite
+
+// TestFunctionList holds docs/functions.md against the registry.
+func TestFunctionList(t *testing.T) {
+	r := function.Builtin()
+	var text strings.Builder
+	text.WriteString("# Functions and operators\n\nWritten by `make gen` from the registry.\n")
+	for _, kind := range []struct {
+		title string
+		has   func(name string) bool
+	}{
+		{"Aggregates", r.IsAggregate},
+		{"Operators", func(n string) bool { return strings.Trim(n, "abcdefghijklmnopqrstuvwxyz0123456789_") != "" }},
+		{"Functions", func(n string) bool {
+			return !r.IsAggregate(n) && strings.Trim(n, "abcdefghijklmnopqrstuvwxyz0123456789_") == ""
+		}},
+	} {
+		var names []string
+		for _, n := range r.Names() {
+			if kind.has(n) {
+				names = append(names, "`"+n+"`")
+			}
+		}
+		fmt.Fprintf(&text, "\n## %s\n\n%s\n", kind.title, strings.Join(names, "\n"))
+	}
+	path := filepath.Join(repository(t), "docs", "functions.md")
+	if *rewrite {
+		if err := os.WriteFile(path, []byte(text.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	have, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(have) != text.String() {
+		t.Error("docs/functions.md is not what the registry has: run make gen")
 	}
 }
