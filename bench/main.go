@@ -257,7 +257,7 @@ func querySkep(ctx context.Context, c *client.Client, sql string) (time.Duration
 // sameAnswer compares the number of rows and the counts in the first ones.
 func sameAnswer(rows [][]any, a answer) error {
 	if len(rows) != a.Rows {
-		return fmt.Errorf("Skep has %d rows, DuckDB %d", len(rows), a.Rows)
+		return fmt.Errorf("%d rows in Skep, %d in DuckDB", len(rows), a.Rows)
 	}
 	for i, first := range a.First {
 		for j, cell := range first {
@@ -265,7 +265,7 @@ func sameAnswer(rows [][]any, a answer) error {
 				continue // summed in another order
 			}
 			if got := fmt.Sprint(rows[i][j]); got != cell {
-				return fmt.Errorf("row %d, column %d: Skep has %s, DuckDB %s", i+1, j+1, got, cell)
+				return fmt.Errorf("row %d, column %d: %s in Skep, %s in DuckDB", i+1, j+1, got, cell)
 			}
 		}
 	}

@@ -67,7 +67,6 @@ type world struct {
 	wake    Time
 	workers map[cluster.WorkerID]*simWorker
 	names   []cluster.WorkerID // registered, in order
-	dead    []cluster.Worker
 	jobs    map[jobs.ID]*simJob
 	running map[jobs.AttemptID]*simAttempt
 	used    map[jobs.AttemptID]bool // ever launched
@@ -78,7 +77,7 @@ type world struct {
 	keep                   bool
 	log                    []string
 	faults                 []string
-	launches, remote       int
+	launches               int
 }
 
 type simWorker struct {

@@ -136,8 +136,6 @@ type likePattern struct {
 	kind         likeKind
 	literal      []byte    // of the simple kinds
 	parts        [][]token // of likeAny: what lies between the %
-	open         bool      // likeAny: the pattern ends in %
-	anchored     bool      // likeAny: it doesn't start with %
 }
 
 type likeKind uint8

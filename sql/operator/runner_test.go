@@ -37,8 +37,7 @@ func (f memoryFormat) Open(context.Context, inputformat.Spec, inputformat.Split)
 
 type memoryReader struct {
 	*reader
-	rows   int64
-	closed bool
+	rows int64
 }
 
 func (r *memoryReader) Next(ctx context.Context) (*batch.Batch, error) {

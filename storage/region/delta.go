@@ -96,12 +96,6 @@ const (
 	flagTombsone = 1
 )
 
-// rowEncoder appends rows of some arrays.
-type rowEncoder struct {
-	columns schema.Columns
-	cols    []column
-}
-
 // column is an array opened for reading single values.
 type column struct {
 	valid []byte

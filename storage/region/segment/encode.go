@@ -297,7 +297,7 @@ func (e *columnEncoder) writePlain(cw file.ColumnChunkWriter, c *column, a arrow
 		}
 		_, err = w.WriteBatch(v, levels, nil)
 	case *file.Int64ColumnChunkWriter:
-		v := e.wide
+		var v []int64
 		if a.DataType().ID() == arrow.INT64 {
 			v = batch.Values[int64](a)
 		} else {

@@ -235,6 +235,7 @@ func (c *chunkReader) decode(page int) (err error) {
 	switch v2.Encoding {
 	case format.Plain:
 		err = c.plain(&v, body, size, values, compressed)
+	//lint:ignore SA1019 older writers still name it so
 	case format.RLEDictionary, format.PlainDictionary:
 		err = c.coded(&v, body, size, values, compressed)
 	case format.RLE:

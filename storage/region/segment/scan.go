@@ -47,7 +47,6 @@ type Scanner struct {
 	nulls    []arrow.Array
 	stats    storage.ScanStats
 	err      error
-	done     bool
 	checkCtx int
 }
 

@@ -268,6 +268,7 @@ func (c *chunkReader) onlyCodes() bool {
 	}
 	for _, s := range c.meta.EncodingStats {
 		data := s.PageType == format.DataPage || s.PageType == format.DataPageV2
+		//lint:ignore SA1019 older writers still name it so
 		if data && s.Encoding != format.RLEDictionary && s.Encoding != format.PlainDictionary {
 			return false
 		}
