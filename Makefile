@@ -1,13 +1,14 @@
 # Skep's commands. `make help` lists them.
 SHELL := bash
 export CGO_ENABLED := 0
+export GOFLAGS := -trimpath
 .PHONY: help build demo test race lint bench gen
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 12
 
 build: ## build bin/skep, one static binary
-	go build -trimpath -o bin/skep ./cmd/skep
+	go build -o bin/skep ./cmd/skep
 
 demo: build ## load real data into four regions and query it
 	./bin/skep demo

@@ -29,7 +29,7 @@ func (a *app) shell(ctx context.Context, r *runner) error {
 	editor.AcceptMultiline = func(line []rune) bool { return isCommand(string(line)) || complete(string(line)) }
 	names := &shellNames{ctx: ctx, session: r.session}
 	editor.Completer = func(line []rune, cursor int) readline.Completions {
-		return readline.CompleteValues(names.matching(wordBefore(line, cursor))...).NoSpace()
+		return readline.CompleteValues(names.matching(wordBefore(line, cursor))...)
 	}
 	if file, err := historyFile(); err == nil {
 		editor.History.AddFromFile("history", file)
