@@ -1,7 +1,6 @@
 // Command bench measures Skep on a generated table of 5 M rows x 10 columns:
 // the load of a text file, a filter and a group-by, beside DuckDB on the same
-// file in the same run. It prints medians and ratios; docs/benchmarks.md has
-// figures and what they were measured on.
+// file in the same run. It prints medians and ratios.
 //
 //	go run ./bench [-rows N] [-names N] [-skewed] [-runs N] [-dir DIR] [-no-duck]
 package main

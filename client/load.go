@@ -46,7 +46,7 @@ type LoadOptions struct {
 
 // LoadResult is what a load did.
 type LoadResult struct {
-	Rows       int64 // that were loaded, rows replaced within the load included
+	Rows       int64 // that the table got: without duplicates and bad rows
 	Duplicates int64 // rows whose key a later row of the load had, too
 	BadCells   int64 // cells that became NULL
 	BadRows    int64 // rows that were left out

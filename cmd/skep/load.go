@@ -16,7 +16,7 @@ func (a *app) tableLoad() *cobra.Command {
 	var create bool
 	var key string
 	var regions int
-	var fileFormat string
+	var json bool
 	c := &cobra.Command{
 		Use:   "load TABLE FILE ...",
 		Short: "Load text files: all rows become visible at once, or none",
@@ -29,7 +29,8 @@ func (a *app) tableLoad() *cobra.Command {
 		Args: arguments(cobra.MinimumNArgs(2)),
 	}
 	fl := c.Flags()
-	fl.StringVar(&fileFormat, "input", "", "how the files are written: `tsv|csv|text` (default by the name: .csv is csv, everything else tsv)")
+	fl.StringVar(&o.Format, "format", "", "how the files are written: `tsv|csv|text` (default by the name: .csv is csv, everything else tsv)")
+	fl.BoolVar(&json, "json", false, "print what was done as JSON")
 	fl.BoolVar(&o.Header, "header", false, "the first line names the columns, in the file's order")
 	fl.StringVar(&o.Delimiter, "delimiter", "", "the `character` between fields")
 	fl.StringVar(&o.OnError, "on-error", "abort", "what to do with a row that can't be read: `abort|null|skip`")
@@ -45,7 +46,6 @@ func (a *app) tableLoad() *cobra.Command {
 		if create && !o.Header {
 			return usagef("--create takes the columns from the header: give --header, too")
 		}
-		o.Format = fileFormat
 		if o.OnError == "skip" && o.Reject == "" {
 			o.Reject = strings.ToLower(args[0]) + ".rejected"
 		}
@@ -64,6 +64,9 @@ func (a *app) tableLoad() *cobra.Command {
 		}
 		if err != nil {
 			return err
+		}
+		if json {
+			f.format = "json"
 		}
 		return a.sayLoad(f, t, o, r, time.Since(start))
 	})

@@ -15,9 +15,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// rowFormats marks a verb whose --format may be any that `skep sql` has.
+// annotationRows marks a verb whose --format may be any that `skep sql` has.
+const annotationRows = "rows"
+
 func rowFormats(c *cobra.Command) *cobra.Command {
-	c.Annotations = map[string]string{"rows": "yes"}
+	c.Annotations = map[string]string{annotationRows: "yes"}
 	return c
 }
 

@@ -49,11 +49,20 @@ func (a *app) table() *cobra.Command {
 func (a *app) verb(c *cobra.Command, run func(ctx context.Context, db *client.Client, f *tableFlags, args []string) error) *cobra.Command {
 	f := &tableFlags{}
 	addDataFlag(c, &f.data)
-	c.Flags().StringVar(&f.format, "format", "", "print for programs: `json`")
+	if c.Flags().Lookup("format") == nil {
+		usage := "print for programs: `json`"
+		if c.Annotations[annotationRows] != "" {
+			usage = "how rows are printed: `" + formatNames() + "`; json is an object a row"
+		}
+		c.Flags().StringVar(&f.format, "format", "", usage)
+	}
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if f.format != "" && f.format != "json" {
-			if _, err := render.ParseFormat(f.format); err != nil || c.Annotations["rows"] == "" {
+			if c.Annotations[annotationRows] == "" {
 				return usagef("--format %q: want json", f.format)
+			}
+			if _, err := render.ParseFormat(f.format); err != nil {
+				return usagef("--format: %w", err)
 			}
 		}
 		ctx, stop := a.interruptible(c.Context())
