@@ -67,7 +67,8 @@ func (a *app) verb(c *cobra.Command, run func(ctx context.Context, db *client.Cl
 		}
 		ctx, stop := a.interruptible(c.Context())
 		defer stop()
-		db, err := client.Open(ctx, client.Options{Data: f.data})
+		makes := c.Name() == "create" || c.Name() == "load" // the others need a table, so a folder
+		db, err := client.Open(ctx, client.Options{Data: f.data, MustExist: !makes})
 		if err != nil {
 			return err
 		}
