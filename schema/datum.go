@@ -18,6 +18,10 @@ type Datum struct {
 	F    float64        // Float, Double
 	S    string         // String, Char, Varchar, Binary (raw bytes)
 	D    decimal128.Num // Decimal (unscaled), Timestamp, TimestampTZ, IntervalDayTime (nanoseconds)
+	// List has the parts of a nested value: the elements of an Array; key, value,
+	// key, value, ... of a Map, in its order; the fields of a Struct; the one value
+	// of a Union, whose tag is I.
+	List []Datum
 }
 
 // NullOf returns the NULL of a type.

@@ -144,7 +144,8 @@ func (t Type) String() string {
 
 // Arrow returns the Arrow type of t's arrays. A text column may also come as
 // dictionary<int32, utf8>: an encoding, not another type (see package batch).
-// Timestamps are decimal(38,9) seconds since 1970-01-01 00:00:00, that is a
+// Nested types are List, Map and Struct; a union is a Struct of its tag and one
+// field for each alternative. Timestamps are decimal(38,9) seconds since 1970-01-01 00:00:00, that is a
 // 128-bit count of nanoseconds: 64 bits can't hold Hive's range at its
 // precision (docs/design/0001).
 func (t Type) Arrow() arrow.DataType {
@@ -175,6 +176,23 @@ func (t Type) Arrow() arrow.DataType {
 		return arrow.FixedWidthTypes.Date32
 	case Timestamp, TimestampTZ, IntervalDayTime:
 		return &arrow.Decimal128Type{Precision: 38, Scale: 9}
+	case Array:
+		return arrow.ListOf(t.Nested.Fields[0].Type.Arrow())
+	case Map:
+		return arrow.MapOf(t.Nested.Fields[0].Type.Arrow(), t.Nested.Fields[1].Type.Arrow())
+	case Struct, Union:
+		fields := make([]arrow.Field, 0, len(t.Nested.Fields)+1)
+		if t.Kind == Union { // a tag, and one field for each alternative, NULL but for the tag's
+			fields = append(fields, arrow.Field{Name: "tag", Type: arrow.PrimitiveTypes.Int8, Nullable: true})
+		}
+		for i, f := range t.Nested.Fields {
+			name := f.Name
+			if t.Kind == Union {
+				name = fmt.Sprintf("f%d", i)
+			}
+			fields = append(fields, arrow.Field{Name: name, Type: f.Type.Arrow(), Nullable: true})
+		}
+		return arrow.StructOf(fields...)
 	}
 	panic("schema: no Arrow form for " + t.String())
 }

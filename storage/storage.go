@@ -56,7 +56,16 @@ type Table struct {
 	Version int
 	Columns schema.Columns
 	Key     []KeyColumn // empty: a keyless table, whose row ids are implicit
+	// Partitioned says that every row key begins with the row's partition id, a
+	// PartitionID as 4 bytes big endian; the row-key columns, or the implicit row
+	// id, follow. Partition columns are not among Columns: their values belong to
+	// the id, in the catalogue. Staged batches of such a table begin with a column
+	// of type int, the partition id of each row, before the table's own.
+	Partitioned bool
 }
+
+// PartitionID names a partition of a table for ever; 0 is none.
+type PartitionID uint32
 
 // Keyed reports whether rows have a declared key: put, get and delete work.
 func (t *Table) Keyed() bool { return len(t.Key) > 0 }

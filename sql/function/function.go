@@ -21,6 +21,9 @@ type Vector struct {
 type Context struct {
 	Now      time.Time // of the statement: current_timestamp
 	Location *time.Location
+	Database string            // current_database()
+	User     string            // current_user()
+	Settings map[string]string // the session's variables, for functions that heed one
 }
 
 // Kernel computes n results from args, whose types are those of the
@@ -60,4 +63,26 @@ type Accumulator interface {
 	State(from, to int) []arrow.Array
 	// Result returns the values of groups [from, to).
 	Result(from, to int) arrow.Array
+}
+
+// Direction is how one value of WITHIN GROUP (ORDER BY ..) is ordered.
+type Direction struct{ Desc, NullsLast bool }
+
+// TableSignature is a table-generating function (explode, json_tuple, ..) bound to
+// argument types.
+type TableSignature struct {
+	Args   []schema.Type
+	Out    []schema.Field // with the names that the columns have by default
+	Kernel TableKernel
+}
+
+// TableKernel computes the rows that n input rows make: output row i comes from input
+// row from[i] (ascending; a row may make none), columns are Out's.
+type TableKernel func(c *Context, n int, args []Vector) (from []int32, columns []arrow.Array, err error)
+
+// WindowSignature is a window function that is no aggregate (row_number, rank,
+// lead, ..) bound to argument types. sql/operator knows how each is computed.
+type WindowSignature struct {
+	Args   []schema.Type
+	Result schema.Type
 }

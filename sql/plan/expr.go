@@ -11,7 +11,7 @@ import (
 )
 
 // Expr is a bound expression over the columns of a node's input. The kinds are
-// *Column, *Literal, *Call, *Cast and *Case.
+// *Column, *Literal, *Call, *Cast, *Member and *Case.
 type Expr interface {
 	Type() schema.Type
 	// String is the text that EXPLAIN shows.
@@ -44,6 +44,14 @@ type Cast struct {
 	T   schema.Type
 }
 
+// Member is a field of a struct.
+type Member struct {
+	Base  Expr
+	Index int // of the field
+	Name  string
+	T     schema.Type
+}
+
 // Case is a searched CASE: the value of the first Then whose When is true.
 type Case struct {
 	Whens []When
@@ -58,12 +66,14 @@ func (e *Column) Type() schema.Type  { return e.T }
 func (e *Literal) Type() schema.Type { return e.Value.Type }
 func (e *Call) Type() schema.Type    { return e.T }
 func (e *Cast) Type() schema.Type    { return e.T }
+func (e *Member) Type() schema.Type  { return e.T }
 func (e *Case) Type() schema.Type    { return e.T }
 
 func (*Column) isExpr()  {}
 func (*Literal) isExpr() {}
 func (*Call) isExpr()    {}
 func (*Cast) isExpr()    {}
+func (*Member) isExpr()  {}
 func (*Case) isExpr()    {}
 
 func (e *Column) String() string { return e.Name }
@@ -89,6 +99,8 @@ func (e *Call) String() string {
 }
 
 func (e *Cast) String() string { return fmt.Sprintf("CAST(%s AS %s)", e.Arg, e.T) }
+
+func (e *Member) String() string { return e.Base.String() + "." + e.Name }
 
 func (e *Case) String() string {
 	var b strings.Builder

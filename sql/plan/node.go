@@ -6,10 +6,12 @@ import (
 	"github.com/skepdb/skep/inputformat"
 	"github.com/skepdb/skep/outputformat"
 	"github.com/skepdb/skep/schema"
+	"github.com/skepdb/skep/sql/function"
 )
 
 // Node is a relational operator. The kinds are *Scan, *Values, *Filter,
-// *Project, *Aggregate, *Join, *Sort, *Limit, *Exchange, *Write and *Input.
+// *Project, *Aggregate, *Join, *Union, *Expand, *Generate, *Window, *Sort, *Limit,
+// *Exchange, *Write and *Input.
 type Node interface {
 	// Fields are the output columns.
 	Fields() []schema.Field
@@ -75,6 +77,10 @@ type Agg struct {
 	Distinct bool   // only in phase Single
 	T        schema.Type
 	State    []schema.Type // intermediate types
+	// Within says how the values of WITHIN GROUP (ORDER BY ..), the last Args, are ordered.
+	Within []function.Direction
+	// Filter, if not nil, picks the rows that count: FILTER (WHERE ..). Not in phase Final.
+	Filter Expr
 	// Bound are the argument types of the function's signature, in every phase:
 	// from State alone phase Final couldn't tell decimal(10,2) from (20,2).
 	Bound   []schema.Type
@@ -84,22 +90,113 @@ type Agg struct {
 // JoinKind is the kind of a join.
 type JoinKind uint8
 
-// Inner is an inner equi-join.
+// The kinds of joins.
 const (
 	Inner JoinKind = iota
+	LeftOuter
+	RightOuter
+	FullOuter
+	LeftSemi
+	LeftAnti
+	// LeftMark yields every left row with one boolean more: whether there is a
+	// match; with NullAware, NULL where x IN (right) would be.
+	LeftMark
+	// LeftSingle is LeftOuter that fails, with a user error, when a left row has more
+	// than one match: a scalar sub-query.
+	LeftSingle
 )
 
-// Join matches rows whose keys are equal and not NULL; LeftKeys and RightKeys are expressions over the
-// respective child, pairwise of one type. Residual, over left columns then right
-// columns, may be nil. The right side is built, the left one probes. Output:
-// left columns, then right columns.
+// Join matches rows whose keys are equal and not NULL and for which Residual is
+// true. LeftKeys and RightKeys are expressions over the respective child, pairwise
+// of one type; without keys every pair of rows is looked at. Residual, over left columns
+// then right columns, may be nil. The right side is built, the left one probes. Output:
+// left columns, then right columns; of LeftSemi and LeftAnti, the left ones only; of
+// LeftMark, the left ones and Mark.
 type Join struct {
+	// NullAware makes the last key that of x [NOT] IN (right), for LeftAnti and LeftMark:
+	// among the right rows whose other keys match (and Residual holds), a NULL
+	// in the last key on either side makes "no match" unknown: LeftAnti drops the row,
+	// LeftMark gives NULL. No right rows: never unknown.
+	NullAware bool
+	// Mark names the boolean column of LeftMark.
+	Mark        string
 	Left, Right Node
 	Kind        JoinKind
 	LeftKeys    []Expr
 	RightKeys   []Expr
 	Residual    Expr
 }
+
+// Union is UNION ALL: the rows of all inputs, which have the same column types, in
+// any order. The names are the first input's.
+type Union struct{ Inputs []Node }
+
+// Expand yields, for each input row, one row a projection: GROUPING SETS. All
+// projections have the same types.
+type Expand struct {
+	Input       Node
+	Projections [][]Expr
+	Names       []string
+}
+
+// Generate applies a table-generating function to each row. Output: the input's
+// columns, then Out, for each row that the function makes; with Outer, a row for which
+// it makes none gives one with NULLs in Out.
+type Generate struct {
+	Input Node
+	Name  string
+	Args  []Expr // cast to the types of the function's signature
+	Bound []schema.Type
+	Outer bool
+	Out   []schema.Field
+}
+
+// Window computes window functions over partitions of its input, which it sorts
+// itself. All rows of a partition must reach one task. Output: the input's columns, then one for each call.
+type Window struct {
+	Input       Node
+	PartitionBy []Expr
+	OrderBy     []SortKey
+	Calls       []WindowCall
+}
+
+// WindowCall is a window or aggregate function over the window's frame.
+type WindowCall struct {
+	Name        string
+	Args        []Expr
+	Bound       []schema.Type // argument types of the signature
+	Distinct    bool
+	IgnoreNulls bool
+	Frame       Frame // the default frame spelled out
+	T           schema.Type
+	OutName     string
+}
+
+// Frame is the rows, around the current one, that a window call looks at.
+type Frame struct {
+	Range      bool // RANGE: by value of the one order key; else by rows
+	Start, End Bound
+}
+
+// Bound is an end of a frame.
+type Bound struct {
+	Kind BoundKind
+	// N is how far, for Preceding and Following: a literal; rows as a bigint, or for
+	// RANGE a value to subtract from or add to the order key (by N.Type()).
+	N *Literal
+}
+
+// BoundKind is the kind of a Bound.
+type BoundKind uint8
+
+// The kinds, from first to last.
+const (
+	UnboundedPreceding BoundKind = iota
+	Preceding
+	CurrentRow // for RANGE: the row and its peers
+	Following
+	UnboundedFollowing
+)
 
 // SortKey is one key of an order.
 type SortKey struct {
@@ -185,8 +282,35 @@ func (n *Aggregate) Fields() []schema.Field {
 	return out
 }
 func (n *Join) Fields() []schema.Field {
-	l, r := n.Left.Fields(), n.Right.Fields()
+	l := n.Left.Fields()
+	switch n.Kind {
+	case LeftSemi, LeftAnti:
+		return l
+	case LeftMark:
+		return append(l[:len(l):len(l)], schema.Field{Name: n.Mark, Type: schema.BooleanType})
+	}
+	r := n.Right.Fields()
 	return append(append(make([]schema.Field, 0, len(l)+len(r)), l...), r...)
+}
+func (n *Union) Fields() []schema.Field { return n.Inputs[0].Fields() }
+func (n *Expand) Fields() []schema.Field {
+	out := make([]schema.Field, len(n.Names))
+	for i, e := range n.Projections[0] {
+		out[i] = schema.Field{Name: n.Names[i], Type: e.Type()}
+	}
+	return out
+}
+func (n *Generate) Fields() []schema.Field {
+	in := n.Input.Fields()
+	return append(in[:len(in):len(in)], n.Out...)
+}
+func (n *Window) Fields() []schema.Field {
+	in := n.Input.Fields()
+	out := in[:len(in):len(in)]
+	for _, c := range n.Calls {
+		out = append(out, schema.Field{Name: c.OutName, Type: c.T})
+	}
+	return out
 }
 func (n *Sort) Fields() []schema.Field     { return n.Input.Fields() }
 func (n *Limit) Fields() []schema.Field    { return n.Input.Fields() }
@@ -199,6 +323,10 @@ func (n *Filter) Children() []Node    { return []Node{n.Input} }
 func (n *Project) Children() []Node   { return []Node{n.Input} }
 func (n *Aggregate) Children() []Node { return []Node{n.Input} }
 func (n *Join) Children() []Node      { return []Node{n.Left, n.Right} }
+func (n *Union) Children() []Node     { return n.Inputs }
+func (n *Expand) Children() []Node    { return []Node{n.Input} }
+func (n *Generate) Children() []Node  { return []Node{n.Input} }
+func (n *Window) Children() []Node    { return []Node{n.Input} }
 func (n *Sort) Children() []Node      { return []Node{n.Input} }
 func (n *Limit) Children() []Node     { return []Node{n.Input} }
 func (n *Exchange) Children() []Node  { return []Node{n.Input} }
@@ -210,6 +338,10 @@ func (n *Filter) WithChildren(c []Node) Node    { m := *n; m.Input = c[0]; retur
 func (n *Project) WithChildren(c []Node) Node   { m := *n; m.Input = c[0]; return &m }
 func (n *Aggregate) WithChildren(c []Node) Node { m := *n; m.Input = c[0]; return &m }
 func (n *Join) WithChildren(c []Node) Node      { m := *n; m.Left, m.Right = c[0], c[1]; return &m }
+func (n *Union) WithChildren(c []Node) Node     { return &Union{Inputs: c} }
+func (n *Expand) WithChildren(c []Node) Node    { m := *n; m.Input = c[0]; return &m }
+func (n *Generate) WithChildren(c []Node) Node  { m := *n; m.Input = c[0]; return &m }
+func (n *Window) WithChildren(c []Node) Node    { m := *n; m.Input = c[0]; return &m }
 func (n *Sort) WithChildren(c []Node) Node      { m := *n; m.Input = c[0]; return &m }
 func (n *Limit) WithChildren(c []Node) Node     { m := *n; m.Input = c[0]; return &m }
 func (n *Exchange) WithChildren(c []Node) Node  { m := *n; m.Input = c[0]; return &m }

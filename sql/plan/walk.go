@@ -9,6 +9,8 @@ func EachChild(e Expr, f func(Expr)) {
 		}
 	case *Cast:
 		f(e.Arg)
+	case *Member:
+		f(e.Base)
 	case *Case:
 		for _, w := range e.Whens {
 			f(w.Cond)
@@ -39,6 +41,10 @@ func MapChildren(e Expr, f func(Expr) Expr) Expr {
 	case *Cast:
 		if x := g(e.Arg); changed {
 			return &Cast{Arg: x, T: e.T}
+		}
+	case *Member:
+		if x := g(e.Base); changed {
+			return &Member{Base: x, Index: e.Index, Name: e.Name, T: e.T}
 		}
 	case *Case:
 		out := &Case{T: e.T, Whens: make([]When, len(e.Whens))}
