@@ -127,12 +127,12 @@ func (l *lazyServer) Stage(ctx context.Context, t *storage.Table, regions []stor
 	return s.Stage(ctx, t, regions, o)
 }
 
-func (l *lazyServer) StageTruncate(ctx context.Context, id storage.RegionID, txn storage.TxnID) error {
+func (l *lazyServer) StageTruncate(ctx context.Context, id storage.RegionID, txn storage.TxnID, ranges ...storage.KeyRange) error {
 	s, err := l.get()
 	if err != nil {
 		return err
 	}
-	return s.StageTruncate(ctx, id, txn)
+	return s.StageTruncate(ctx, id, txn, ranges...)
 }
 
 func (l *lazyServer) Resolve(ctx context.Context, txn storage.TxnID) error {

@@ -254,9 +254,12 @@ type Server interface {
 
 	// Stage opens a writer of staged rows for regions of this server.
 	Stage(ctx context.Context, t *Table, regions []Region, o StageOptions) (StageWriter, error)
-	// StageTruncate lists a pending range tombstone: at commit time C it ends
-	// every version in the region that began before C.
-	StageTruncate(ctx context.Context, id RegionID, txn TxnID) error
+	// StageTruncate lists pending range tombstones: at commit time C they end
+	// every version that began before C with a key in one of the ranges (clipped
+	// to the region; the zero range has all keys). Rows staged in the same
+	// transaction begin at C, so they live. Calls add up; asking again is fine;
+	// without a range it does nothing.
+	StageTruncate(ctx context.Context, id RegionID, txn TxnID, ranges ...KeyRange) error
 	// Resolve applies the outcome of a transaction to all regions that hold a
 	// part of it; idempotent. An undecided one is left alone.
 	Resolve(ctx context.Context, txn TxnID) error
@@ -293,8 +296,9 @@ type Store interface {
 	Delete(ctx context.Context, t *Table, keys []Key) error
 	// Stage opens a writer over all regions of the table.
 	Stage(ctx context.Context, t *Table, o StageOptions) (StageWriter, error)
-	// StageTruncate ends all rows of the table at commit.
-	StageTruncate(ctx context.Context, t *Table, txn TxnID) error
+	// StageTruncate ends, at commit, all rows with keys in one of the ranges; the
+	// zero range is the whole table. See Server.StageTruncate.
+	StageTruncate(ctx context.Context, t *Table, txn TxnID, ranges ...KeyRange) error
 	// Resolve applies a decided transaction everywhere.
 	Resolve(ctx context.Context, t *Table, txn TxnID) error
 	Flush(ctx context.Context, t *Table) error

@@ -114,7 +114,7 @@ func (f *Format) Begin(ctx context.Context, s outputformat.Spec) (outputformat.S
 		return nil, fmt.Errorf("begin writing to %s: %w", spec.Table.Name, err)
 	}
 	if spec.Overwrite {
-		if err := f.store.StageTruncate(ctx, spec.Table, spec.Txn); err != nil {
+		if err := f.store.StageTruncate(ctx, spec.Table, spec.Txn, storage.Whole()); err != nil {
 			return nil, errors.Join(err, f.Abandon(context.WithoutCancel(ctx), spec))
 		}
 	}

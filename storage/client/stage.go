@@ -144,11 +144,20 @@ func (w *stageWriter) Abort() error {
 }
 
 // StageTruncate implements storage.Store.
-func (s *Store) StageTruncate(ctx context.Context, t *storage.Table, txn storage.TxnID) error {
+func (s *Store) StageTruncate(ctx context.Context, t *storage.Table, txn storage.TxnID, ranges ...storage.KeyRange) error {
 	// Halves of a split carry what their parent had, so asking again is fine.
 	err := retry(ctx, func() error {
 		return s.each(ctx, t, func(ctx context.Context, _ int, r storage.Region, server storage.Server) error {
-			return server.StageTruncate(ctx, r.ID, txn)
+			var own []storage.KeyRange
+			for _, want := range ranges {
+				if part, ok := r.Range.Intersect(want); ok {
+					own = append(own, part)
+				}
+			}
+			if len(own) == 0 {
+				return nil
+			}
+			return server.StageTruncate(ctx, r.ID, txn, own...)
 		})
 	})
 	if err != nil {

@@ -27,8 +27,8 @@ func testManifest() *manifest {
 		region:      storage.Region{ID: 11, Table: 7, Range: storage.KeyRange{Start: storage.Key("a"), End: storage.Key("x")}, Worker: "w1", Folder: 1},
 		segments:    []entry{e},
 		generations: []generation{{id: 1, clip: storage.KeyRange{End: storage.Key("x")}}, {id: 2}},
-		pending:     []pendingTxn{{txn: 5, truncate: true}, {txn: 6, attempts: []attempt{{name: "a0", segments: []entry{e, e}}}}},
-		truncates:   []storage.Timestamp{3, 4},
+		pending:     []pendingTxn{{txn: 5, truncates: []storage.KeyRange{{Start: storage.Key("b")}, {Start: storage.Key("a"), End: storage.Key("b")}}}, {txn: 6, attempts: []attempt{{name: "a0", segments: []entry{e, e}}}}},
+		truncates:   []truncate{{storage.KeyRange{End: storage.Key("k")}, 3}, {storage.KeyRange{Start: storage.Key("b")}, 4}},
 		floor:       2,
 	}
 }
@@ -51,7 +51,7 @@ func TestManifestRoundTrip(t *testing.T) {
 		t.Errorf("decoded and encoded again it differs")
 	}
 	if !reflect.DeepEqual(got.table, want.table) || !reflect.DeepEqual(got.region, want.region) || !reflect.DeepEqual(got.generations, want.generations) ||
-		!reflect.DeepEqual(got.truncates, want.truncates) || got.floor != want.floor || got.edit != want.edit || len(got.pending) != 2 || len(got.pending[1].attempts[0].segments) != 2 {
+		!reflect.DeepEqual(got.truncates, want.truncates) || got.floor != want.floor || got.edit != want.edit || len(got.pending) != 2 || !reflect.DeepEqual(got.pending[0], want.pending[0]) || len(got.pending[1].attempts[0].segments) != 2 {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	// Cut anywhere it is refused, never a panic.
@@ -63,8 +63,8 @@ func TestManifestRoundTrip(t *testing.T) {
 	if _, err := decodeManifest(append(slices.Clone(b), 0)); err == nil || !strings.Contains(err.Error(), "1 bytes too many") {
 		t.Errorf("a byte too many: %v", err)
 	}
-	b[0] = 2
-	if _, err := decodeManifest(b); err == nil || !strings.Contains(err.Error(), "version 2, this program reads version 1") {
+	b[0] = 1
+	if _, err := decodeManifest(b); err == nil || !strings.Contains(err.Error(), "version 1, this program reads version 2") {
 		t.Errorf("another version: %v", err)
 	}
 }

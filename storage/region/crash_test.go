@@ -35,7 +35,7 @@ type moment struct {
 // staged is what an open transaction would do.
 type staged struct {
 	id       storage.TxnID
-	truncate bool
+	truncate [][2]int         // ids, the second excluded
 	attempts []map[int]string // only those that finished
 	names    []string
 }
@@ -230,16 +230,23 @@ func (r *run) step() {
 		r.done(0)
 		x.attempts, x.names = append(x.attempts, values), append(x.names, o.Attempt)
 	case 15: // stage a truncate
-		if len(r.open) == 0 || r.rng.IntN(2) == 0 {
+		if len(r.open) == 0 {
 			return
 		}
 		x := r.open[r.rng.IntN(len(r.open))]
-		r.begin(nil, "stage truncate %d", x.id)
+		span := [2]int{0, ids}
+		ranges := []storage.KeyRange{storage.Whole()}
+		if r.rng.IntN(3) > 0 {
+			span[0] = r.rng.IntN(ids)
+			span[1] = span[0] + 1 + r.rng.IntN(ids-span[0])
+			ranges[0] = storage.KeyRange{Start: r.key(span[0]), End: r.key(span[1])}
+		}
+		r.begin(nil, "truncate %d", x.id)
 		for _, reg := range r.f.Regions() {
-			r.ok(r.f.Server.StageTruncate(ctx, reg.ID, x.id))
+			r.ok(r.f.Server.StageTruncate(ctx, reg.ID, x.id, ranges...))
 		}
 		r.done(0)
-		x.truncate = true
+		x.truncate = append(x.truncate, span)
 	case 16, 17: // commit, with one attempt less if there are several, or abort
 		if len(r.open) == 0 {
 			return
@@ -254,8 +261,8 @@ func (r *run) step() {
 		if n := len(x.attempts); n > 1 && r.rng.IntN(2) == 0 {
 			x.attempts, x.names = x.attempts[:n-1], x.names[:n-1]
 		}
-		if x.truncate {
-			next = state{}
+		for _, t := range x.truncate {
+			maps.DeleteFunc(next, func(id int, _ string) bool { return t[0] <= id && id < t[1] })
 		}
 		for _, a := range x.attempts {
 			maps.Copy(next, a)

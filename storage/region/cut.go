@@ -30,7 +30,8 @@ func (s *Server) CutKeys(ctx context.Context, id storage.RegionID, want storage.
 	if !ok {
 		return nil, []storage.RegionStats{{Region: m.region}}, nil
 	}
-	keys := m.cut(rng, at, n)
+	since := erasOf(m.truncates, at)
+	keys := m.cut(rng, at, since, n)
 	parts := make([]storage.RegionStats, len(keys)+1)
 	for i := range parts {
 		p := &parts[i]
@@ -43,7 +44,7 @@ func (s *Server) CutKeys(ctx context.Context, id storage.RegionID, want storage.
 			p.Range.End = keys[i]
 		}
 		for k := range m.segments {
-			rows, bytes := m.segments[k].estimate(p.Range)
+			rows, bytes := m.segments[k].live(p.Range, since)
 			p.Rows += rows
 			p.Bytes += bytes
 			if rows > 0 {
@@ -59,7 +60,7 @@ func (s *Server) CutKeys(ctx context.Context, id storage.RegionID, want storage.
 
 // cut returns up to n-1 keys strictly inside r at which row groups begin, so
 // that the parts between them have about equally many rows.
-func (m *manifest) cut(r storage.KeyRange, at storage.Timestamp, n int) []storage.Key {
+func (m *manifest) cut(r storage.KeyRange, at storage.Timestamp, since eras, n int) []storage.Key {
 	type group struct {
 		key  storage.Key
 		rows int64
@@ -68,7 +69,7 @@ func (m *manifest) cut(r storage.KeyRange, at storage.Timestamp, n int) []storag
 	var total int64
 	for i := range m.segments {
 		e := &m.segments[i]
-		if e.minBegin() > at || e.maxBegin() < m.since(at) {
+		if e.minBegin() > at {
 			continue
 		}
 		for k, g := range e.meta.RowGroups {
@@ -76,7 +77,11 @@ func (m *manifest) cut(r storage.KeyRange, at storage.Timestamp, n int) []storag
 			if k+1 < len(e.meta.RowGroups) {
 				end = e.meta.RowGroups[k+1].FirstKey
 			}
-			if _, ok := r.Intersect(storage.KeyRange{Start: g.FirstKey, End: end}); ok {
+			span, ok := r.Intersect(storage.KeyRange{Start: g.FirstKey, End: end})
+			if !ok {
+				continue
+			}
+			if lo, _ := since.bounds(span); e.maxBegin() >= lo {
 				groups = append(groups, group{g.FirstKey, g.Rows})
 				total += g.Rows
 			}

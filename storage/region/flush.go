@@ -96,13 +96,8 @@ func (r *region) rotate() (old []generation, counted deltaSize, err error) {
 		return nil, counted, err
 	}
 	live := cur.live()
-	it, err := newDeltaIter(r.st.db, []generation{live}, r.rng)
+	empty, err := r.emptyDelta([]generation{live})
 	if err != nil {
-		return nil, counted, err
-	}
-	err = it.first()
-	empty := !it.valid()
-	if err := errors.Join(err, it.close()); err != nil {
 		return nil, counted, err
 	}
 	if empty {
@@ -126,7 +121,7 @@ func (r *region) writeGenerations(ctx context.Context, o Options, old []generati
 	if err != nil {
 		return err
 	}
-	since := m.since(floor)
+	since := erasOf(m.truncates, floor)
 	kept, err := r.survey(ctx, m, old, floor, since)
 	if err != nil {
 		return err
@@ -154,7 +149,8 @@ func (r *region) writeGenerations(ctx context.Context, o Options, old []generati
 		if kept.dropped > 0 {
 			m.floor = max(m.floor, floor)
 		}
-		m.collect(floor)
+		// Puts to the generations that are left came after floor was asked for.
+		m.collect(floor, len(m.pending) == 0)
 		return true, nil
 	}, func(b *pebble.Batch) error { return deleteGenerations(b, old) })
 	if err != nil {
@@ -176,7 +172,7 @@ type survey struct {
 }
 
 // survey counts which rows a flush will keep.
-func (r *region) survey(ctx context.Context, m *manifest, old []generation, floor, since storage.Timestamp) (survey, error) {
+func (r *region) survey(ctx context.Context, m *manifest, old []generation, floor storage.Timestamp, since eras) (survey, error) {
 	var s survey
 	err := r.eachKept(ctx, m, old, floor, since, func(it *deltaIter, keep, deleted bool) error {
 		switch {
@@ -196,14 +192,14 @@ func (r *region) survey(ctx context.Context, m *manifest, old []generation, floo
 // eachKept calls f for each row of the generations, by key and newest first,
 // and says whether it must be kept: versions above the floor, and the newest at
 // or below it, unless that is a deletion with nothing older to delete.
-func (r *region) eachKept(ctx context.Context, m *manifest, old []generation, floor, since storage.Timestamp, f func(it *deltaIter, keep, deleted bool) error) error {
+func (r *region) eachKept(ctx context.Context, m *manifest, old []generation, floor storage.Timestamp, since eras, f func(it *deltaIter, keep, deleted bool) error) error {
 	it, err := newDeltaIter(r.st.db, old, r.rng)
 	if err != nil {
 		return err
 	}
 	var last storage.Key
 	var have, settled bool // settled: a version at or below the floor was seen
-	n := 0
+	n, era := 0, 0
 	for err = it.first(); err == nil && it.valid(); err = it.next() {
 		if n++; n%1024 == 0 && ctx.Err() != nil {
 			err = ctx.Err()
@@ -211,6 +207,7 @@ func (r *region) eachKept(ctx context.Context, m *manifest, old []generation, fl
 		}
 		if !have || !bytes.Equal(last, it.key()) {
 			last, have, settled = append(last[:0], it.key()...), true, false
+			era = since.move(era, last)
 		}
 		v, vErr := it.value()
 		if vErr != nil {
@@ -222,7 +219,7 @@ func (r *region) eachKept(ctx context.Context, m *manifest, old []generation, fl
 			err = fmt.Errorf("key %s: %w", r.keyText(it.key()), rErr)
 			break
 		}
-		keep := !settled && it.ts() >= since
+		keep := !settled && it.ts() >= since[era].since
 		if it.ts() <= floor {
 			settled = true
 			if keep && row.deleted && !m.mayHold(it.key()) {
@@ -248,7 +245,7 @@ func (m *manifest) mayHold(key storage.Key) bool {
 }
 
 // writeFlushed writes the kept rows to a file.
-func (r *region) writeFlushed(ctx context.Context, o Options, m *manifest, old []generation, floor, since storage.Timestamp, id uint64, kept survey) (segment.Meta, error) {
+func (r *region) writeFlushed(ctx context.Context, o Options, m *manifest, old []generation, floor storage.Timestamp, since eras, id uint64, kept survey) (segment.Meta, error) {
 	w, err := segment.Create(segment.Options{
 		FS: r.st.folder.FS(), Path: r.st.filePath(r.table.ID, id),
 		Columns: r.table.Columns, SchemaVersion: r.table.Version, Key: r.table.Key,

@@ -18,11 +18,11 @@ func (v *view) get(ctx context.Context, keys []storage.Key, columns schema.Colum
 	var inputs []*input
 	for i := range v.v.m.segments {
 		e := &v.v.m.segments[i]
-		if e.minBegin() > v.at || e.maxBegin() < v.since {
+		some := within(keys, e)
+		if e.minBegin() > v.at || len(some) == 0 {
 			continue
 		}
-		some := within(keys, e)
-		if len(some) == 0 {
+		if lo, _ := v.since.bounds(storage.KeyRange{Start: some[0], End: after(some[len(some)-1])}); e.maxBegin() < lo {
 			continue
 		}
 		rd, err := v.v.files[e.file].open(e.meta, v.r.table.Key)

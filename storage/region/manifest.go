@@ -12,7 +12,7 @@ import (
 )
 
 // manifestVersion is the first byte of a manifest record.
-const manifestVersion = 1
+const manifestVersion = 2
 
 // manifest is all that is known of a region: one Pebble value, replaced as a
 // whole by each edit. Immutable once it is a region's current one. Its bytes
@@ -28,9 +28,8 @@ type manifest struct {
 	// generations of the delta, oldest first; puts go to the last.
 	generations []generation
 	pending     []pendingTxn
-	// truncates are commit times of range tombstones over the whole region,
-	// ascending: each ends the versions that began before it.
-	truncates []storage.Timestamp
+	// truncates are committed range tombstones, in the order of their times.
+	truncates []truncate
 	// floor: versions that ended at or before it may be gone.
 	floor storage.Timestamp
 }
@@ -68,9 +67,9 @@ type generation struct {
 
 // pendingTxn is a transaction whose outcome isn't applied yet.
 type pendingTxn struct {
-	txn      storage.TxnID
-	truncate bool
-	attempts []attempt
+	txn       storage.TxnID
+	truncates []storage.KeyRange // that it ends; clipped to the region
+	attempts  []attempt
 }
 
 // attempt is what one attempt of a task has staged here.
@@ -89,6 +88,7 @@ func (m *manifest) clone() *manifest {
 	c.pending = make([]pendingTxn, len(m.pending))
 	for i, p := range m.pending {
 		p.attempts = slices.Clone(p.attempts)
+		p.truncates = slices.Clone(p.truncates)
 		c.pending[i] = p
 	}
 	return &c
@@ -100,18 +100,6 @@ func (m *manifest) live() generation { return m.generations[len(m.generations)-1
 // txn returns the position of a pending transaction, or -1.
 func (m *manifest) txn(id storage.TxnID) int {
 	return slices.IndexFunc(m.pending, func(p pendingTxn) bool { return p.txn == id })
-}
-
-// since returns the newest truncate at or below at: versions that began before
-// it aren't visible at at.
-func (m *manifest) since(at storage.Timestamp) storage.Timestamp {
-	var lo storage.Timestamp
-	for _, c := range m.truncates {
-		if c <= at && c > lo {
-			lo = c
-		}
-	}
-	return lo
 }
 
 // files calls f for every segment the manifest lists, pending ones too.
@@ -283,13 +271,16 @@ func (m *manifest) encode() (dst []byte, err error) {
 		dst = appendRange(binary.AppendUvarint(dst, g.id), g.clip)
 	}
 	dst = binary.AppendUvarint(dst, uint64(len(m.truncates)))
-	for _, c := range m.truncates {
-		dst = binary.AppendUvarint(dst, uint64(c))
+	for _, t := range m.truncates {
+		dst = binary.AppendUvarint(appendRange(dst, t.r), uint64(t.at))
 	}
 	dst = binary.AppendUvarint(dst, uint64(len(m.pending)))
 	for _, p := range m.pending {
 		dst = binary.AppendUvarint(dst, uint64(p.txn))
-		dst = appendBool(dst, p.truncate)
+		dst = binary.AppendUvarint(dst, uint64(len(p.truncates)))
+		for _, r := range p.truncates {
+			dst = appendRange(dst, r)
+		}
 		dst = binary.AppendUvarint(dst, uint64(len(p.attempts)))
 		for _, a := range p.attempts {
 			if dst, err = appendEntries(appendString(dst, a.name), a.segments); err != nil {
@@ -310,11 +301,14 @@ func decodeManifest(b []byte) (*manifest, error) {
 	for range d.count(3) {
 		m.generations = append(m.generations, generation{id: d.uvarint(), clip: d.keyRange()})
 	}
-	for range d.count(1) {
-		m.truncates = append(m.truncates, storage.Timestamp(d.uvarint()))
+	for range d.count(3) {
+		m.truncates = append(m.truncates, truncate{r: d.keyRange(), at: storage.Timestamp(d.uvarint())})
 	}
 	for range d.count(3) {
-		p := pendingTxn{txn: storage.TxnID(d.uvarint()), truncate: d.bool()}
+		p := pendingTxn{txn: storage.TxnID(d.uvarint())}
+		for range d.count(2) {
+			p.truncates = append(p.truncates, d.keyRange())
+		}
 		for range d.count(2) {
 			p.attempts = append(p.attempts, attempt{name: d.string(), segments: d.entries()})
 		}
@@ -325,6 +319,11 @@ func decodeManifest(b []byte) (*manifest, error) {
 	}
 	if len(m.generations) == 0 {
 		return nil, fmt.Errorf("manifest record: region %d has no generation", m.region.ID)
+	}
+	for i, t := range m.truncates {
+		if t.r.Empty() || i > 0 && t.at < m.truncates[i-1].at {
+			return nil, fmt.Errorf("manifest record: region %d: truncate %d at %d of %s is out of place", m.region.ID, i, t.at, t.r)
+		}
 	}
 	if m.region.Table != m.table.ID {
 		return nil, fmt.Errorf("manifest record: region %d is of table %d, its descriptor of table %d", m.region.ID, m.region.Table, m.table.ID)

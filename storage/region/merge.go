@@ -76,13 +76,14 @@ func (in *input) ts(row int32) storage.Timestamp {
 type merger struct {
 	inputs  []*input
 	at      storage.Timestamp
-	since   storage.Timestamp
+	since   eras
 	filter  *segment.Filter // nil: all; bound to the chunks' columns
 	width   int             // columns to yield, the first so many of the chunks'
 	ordered bool
 	keys    bool // yield keys too; only when ordered
 
 	started bool
+	era     int         // in since, of last
 	last    storage.Key // the key of the row before, nil at first
 	decided bool        // the version of last that counts was found
 	picks   []pick      // ordered rows not yet yielded
@@ -210,6 +211,7 @@ func (m *merger) take(in *input, bound storage.Key) {
 		key := in.c.Keys.At(int(row))
 		if m.last == nil || !bytes.Equal(key, m.last) {
 			m.last, m.decided = key, false
+			m.era = m.since.move(m.era, key)
 		}
 		if m.decided {
 			in.superseded()
@@ -222,7 +224,7 @@ func (m *merger) take(in *input, bound storage.Key) {
 		}
 		m.decided = true
 		switch {
-		case ts < m.since || (in.c.Deleted != nil && in.c.Deleted[row]):
+		case ts < m.since[m.era].since || (in.c.Deleted != nil && in.c.Deleted[row]):
 			in.superseded()
 		case in.pass != nil && in.pass[row/64]>>(row%64)&1 == 0:
 			if in.stats != nil {

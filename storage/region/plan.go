@@ -19,31 +19,59 @@ type segmentRead struct {
 	rank  int // position in the manifest: on a tie the later wins
 	rd    *segment.Reader
 	r     storage.KeyRange // of rows that the scan wants of it
-	clean bool             // its rows need no version work by themselves
+	parts []readPart       // of the keys in which it has such rows, ascending
 	stats storage.ScanStats
 }
 
+// readPart is a part of a segment's keys of which all rows are in one state.
+type readPart struct {
+	r     storage.KeyRange
+	state partState
+}
+
+type partState uint8
+
+const (
+	mixed partState = iota // versions must be looked at
+	clean                  // rows need no version work by themselves
+	gone                   // a truncate ended all of them
+)
+
 // span returns the keys in which the segment can have wanted rows.
 func (s *segmentRead) span() storage.KeyRange {
-	span, _ := s.r.Intersect(storage.KeyRange{Start: s.e.meta.FirstKey, End: after(s.e.meta.LastKey)})
-	return span
+	return storage.KeyRange{Start: s.parts[0].r.Start, End: s.parts[len(s.parts)-1].r.End}
+}
+
+// in returns the state of a segment's rows in r, which lies in one part.
+func (s *segmentRead) in(r storage.KeyRange) (_ partState, ok bool) {
+	for _, p := range s.parts {
+		if _, ok := p.r.Intersect(r); ok {
+			return p.state, true
+		}
+	}
+	return 0, false
 }
 
 // piece is a key range of a scan in which the same sources have rows. A piece
 // with one clean segment and no delta is read column by column with the filter
 // pushed down; others are merged by key.
 //
+// Rows that a truncate ended are in pieces of their own, which only count them.
+//
 // A masked piece is a columnar one of which some rows, those with the keys in
 // masked, are left out and looked up one by one in all their sources instead.
 type piece struct {
 	r        storage.KeyRange
 	segments []*segmentRead
+	clean    bool // the one segment is
+	apart    bool // some segment is gone here, but maybe not in the neighbours
 	delta    bool
 	masked   []storage.Key
-	sources  []*scattered // of the masked keys, besides the segment
+	sources  []*scattered   // of the masked keys, besides the segment
+	gone     []*segmentRead // instead of all else: only their rows are counted
 }
 
-func (p *piece) columnar() bool { return !p.delta && len(p.segments) == 1 && p.segments[0].clean }
+func (p *piece) columnar() bool { return !p.delta && len(p.segments) == 1 && p.clean }
 
 // scattered is a source with few rows, here and there between the rows of a
 // large segment: the delta, or a small segment of which all keys are known.
@@ -75,19 +103,43 @@ func (v *view) segmentReads(r storage.KeyRange) ([]*segmentRead, error) {
 	for i := range v.v.m.segments {
 		e := &v.v.m.segments[i]
 		want, ok := r.Intersect(e.clip)
-		if !ok || !e.meta.Overlaps(want) || e.minBegin() > v.at || e.maxBegin() < v.since {
+		if !ok || !e.meta.Overlaps(want) || e.minBegin() > v.at {
+			continue
+		}
+		parts := v.partsOf(e, want)
+		if len(parts) == 1 && parts[0].state == gone {
 			continue
 		}
 		rd, err := v.v.files[e.file].open(e.meta, v.r.table.Key)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, &segmentRead{
-			e: e, rank: i, rd: rd, r: want,
-			clean: !e.meta.MultiVersion && e.meta.Tombstones == 0 && e.minBegin() >= v.since && e.maxBegin() <= v.at,
-		})
+		out = append(out, &segmentRead{e: e, rank: i, rd: rd, r: want, parts: parts})
 	}
 	return out, nil
+}
+
+// partsOf divides the keys in which a segment has rows in r by what truncates
+// make of them.
+func (v *view) partsOf(e *entry, r storage.KeyRange) []readPart {
+	single := !e.meta.MultiVersion && e.meta.Tombstones == 0 && e.maxBegin() <= v.at
+	span, _ := r.Intersect(e.span())
+	var out []readPart
+	v.since.each(span, func(part storage.KeyRange, since storage.Timestamp) {
+		state := mixed
+		switch {
+		case e.maxBegin() < since:
+			state = gone
+		case single && e.minBegin() >= since:
+			state = clean
+		}
+		if n := len(out); n > 0 && out[n-1].state == state {
+			out[n-1].r.End = part.End
+			return
+		}
+		out = append(out, readPart{part, state})
+	})
+	return out
 }
 
 // scatter takes small segments that lie between the rows of large ones out of
@@ -113,24 +165,32 @@ func scatter(ctx context.Context, reads []*segmentRead) (large []*segmentRead, s
 
 // keys returns the keys of a segment's wanted rows, each once.
 func (s *segmentRead) keys(ctx context.Context) (keys []storage.Key, err error) {
-	sc, err := s.rd.Scan(segment.ScanOptions{Range: s.r, NeedKeys: true})
+	err = s.eachKey(ctx, s.r, func(k storage.Key) {
+		if len(keys) == 0 || !bytes.Equal(keys[len(keys)-1], k) {
+			keys = append(keys, k)
+		}
+	})
+	return keys, err
+}
+
+// eachKey calls f with the keys of a segment's rows in r.
+func (s *segmentRead) eachKey(ctx context.Context, r storage.KeyRange, f func(storage.Key)) (err error) {
+	sc, err := s.rd.Scan(segment.ScanOptions{Range: r, NeedKeys: true})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { err = errors.Join(err, sc.Close()) }()
 	for {
 		c, err := sc.Next(ctx)
 		if err == io.EOF {
-			return keys, nil
+			return nil
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
 		in := input{c: c}
 		for i := range c.Rows() {
-			if k := in.key(i); len(keys) == 0 || !bytes.Equal(keys[len(keys)-1], k) {
-				keys = append(keys, k)
-			}
+			f(in.key(i))
 		}
 	}
 }
@@ -146,8 +206,10 @@ func (v *view) deltaKeys(r storage.KeyRange) ([]storage.Key, error) {
 		return nil, err
 	}
 	var keys []storage.Key
+	era := 0
 	for err = it.first(); err == nil && it.valid(); err = it.next() {
-		if ts := it.ts(); ts > v.at || ts < v.since {
+		era = v.since.move(era, it.key())
+		if ts := it.ts(); ts > v.at || ts < v.since[era].since {
 			continue
 		}
 		if n := len(keys); n == 0 || !bytes.Equal(keys[n-1], it.key()) {
@@ -165,8 +227,9 @@ func (v *view) deltaKeys(r storage.KeyRange) ([]storage.Key, error) {
 func plan(r storage.KeyRange, reads []*segmentRead, scattered []*scattered, ordered bool) []*piece {
 	bounds := []storage.Key{r.Start}
 	for _, s := range reads {
-		span := s.span()
-		bounds = append(bounds, span.Start, span.End)
+		for _, part := range s.parts {
+			bounds = append(bounds, part.r.Start, part.r.End)
+		}
 	}
 	slices.SortFunc(bounds, compareKeys)
 	bounds = slices.CompactFunc(bounds, func(a, b storage.Key) bool { return bytes.Equal(a, b) })
@@ -179,10 +242,20 @@ func plan(r storage.KeyRange, reads []*segmentRead, scattered []*scattered, orde
 		if p.r.Empty() {
 			continue
 		}
+		var ended []*segmentRead
 		for _, s := range reads {
-			if _, ok := s.span().Intersect(p.r); ok {
+			switch state, ok := s.in(p.r); {
+			case !ok:
+			case state == gone:
+				ended = append(ended, s)
+			default:
+				p.clean = len(p.segments) == 0 && state == clean
 				p.segments = append(p.segments, s)
 			}
+		}
+		if len(ended) > 0 {
+			out = append(out, &piece{r: p.r, apart: true, gone: ended})
+			p.apart = true
 		}
 		var keys []storage.Key
 		for _, s := range scattered {
@@ -208,6 +281,9 @@ func plan(r storage.KeyRange, reads []*segmentRead, scattered []*scattered, orde
 }
 
 func compareKeys(a, b storage.Key) int { return bytes.Compare(a, b) }
+
+// joins reports whether the piece may be united with a neighbour.
+func (p *piece) joins() bool { return !p.apart && !p.columnar() }
 
 // attach adds the scattered sources that have keys in the piece.
 func (p *piece) attach(sources []*scattered) {
@@ -246,7 +322,7 @@ func cutAround(p *piece, keys []storage.Key, sources []*scattered) []*piece {
 	}
 	var out []*piece
 	add := func(r storage.KeyRange, merged bool) {
-		q := &piece{r: r, segments: p.segments}
+		q := &piece{r: r, segments: p.segments, clean: p.clean, apart: p.apart}
 		if merged {
 			q.attach(sources)
 		}
@@ -294,7 +370,7 @@ func dirtyStripes(p *piece, keys []storage.Key) []storage.KeyRange {
 func join(ps []*piece) []*piece {
 	var out []*piece
 	for _, p := range ps {
-		if n := len(out); n > 0 && !p.columnar() && !out[n-1].columnar() && bytes.Equal(out[n-1].r.End, p.r.Start) {
+		if n := len(out); n > 0 && p.joins() && out[n-1].joins() && bytes.Equal(out[n-1].r.End, p.r.Start) {
 			q := out[n-1]
 			q.r.End = p.r.End
 			q.delta = q.delta || p.delta

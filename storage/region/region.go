@@ -50,6 +50,7 @@ type region struct {
 // version is a manifest with the files it lists kept alive.
 type version struct {
 	m     *manifest
+	since eras // of all truncates
 	files map[uint64]*file
 	refs  atomic.Int32 // one while it is current, and one a view
 }
@@ -66,7 +67,7 @@ func newRegion(st *store, m *manifest) *region {
 
 // newVersion takes a reference to every file of m.
 func (s *store) newVersion(m *manifest) *version {
-	v := &version{m: m, files: map[uint64]*file{}}
+	v := &version{m: m, since: erasOf(m.truncates, storage.MaxTimestamp), files: map[uint64]*file{}}
 	v.refs.Store(1)
 	m.files(func(e *entry) {
 		if v.files[e.file] == nil {
@@ -193,12 +194,11 @@ func (r *region) edit(f func(m *manifest) (bool, error), extra func(*pebble.Batc
 // view is what a read sees: a manifest version and, for keyed tables, a Pebble
 // snapshot taken together with it.
 type view struct {
-	r    *region
-	v    *version
-	snap *pebble.Snapshot // nil without a delta
-	at   storage.Timestamp
-	// since is the newest truncate at or below at.
-	since storage.Timestamp
+	r     *region
+	v     *version
+	snap  *pebble.Snapshot // nil without a delta
+	at    storage.Timestamp
+	since eras // of the truncates at or below at
 }
 
 // read returns a view of everything at or below at, which it waits for.
@@ -225,7 +225,10 @@ func (r *region) view(at storage.Timestamp) (*view, error) {
 	if at < r.cur.m.floor {
 		return nil, tooOld(r, at)
 	}
-	v := &view{r: r, v: r.cur, at: at, since: r.cur.m.since(at)}
+	v := &view{r: r, v: r.cur, at: at, since: r.cur.since}
+	if ts := r.cur.m.truncates; len(ts) > 0 && ts[len(ts)-1].at > at {
+		v.since = erasOf(ts, at)
+	}
 	if r.table.Keyed() {
 		snap, err := r.st.snapshot()
 		if err != nil {

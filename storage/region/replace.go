@@ -44,17 +44,8 @@ func (s *Server) replaceEmpty(ctx context.Context, r *region, with []storage.Reg
 	if len(m.segments) > 0 || len(m.pending) > 0 {
 		return false, nil
 	}
-	rows, err := newDeltaIter(r.st.db, m.generations, r.rng)
-	if err != nil {
+	if empty, err := r.emptyDelta(m.generations); err != nil || !empty {
 		return false, err
-	}
-	err = rows.first()
-	empty := !rows.valid()
-	if err := errors.Join(err, rows.close()); err != nil {
-		return false, err
-	}
-	if !empty {
-		return false, nil
 	}
 	if err := s.o.Authority.ReplaceRegions(ctx, r.table.ID, []storage.RegionID{r.id}, with); err != nil {
 		// It may have happened all the same.

@@ -1,6 +1,7 @@
 package region
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -98,17 +99,48 @@ func (s *Server) resolve(ctx context.Context, r *region, txn storage.TxnID, out 
 		if out.State == storage.Committed {
 			m.commit(p, out)
 		}
-		m.collect(floor)
+		settled, err := r.settled(m, floor)
+		if err != nil {
+			return false, err
+		}
+		m.collect(floor, settled)
 		return true, nil
 	}, nil)
 }
 
+// settled reports whether no row from before floor can come to the region any
+// more, be it from the delta or from a transaction. The caller holds editMu.
+func (r *region) settled(m *manifest, floor storage.Timestamp) (bool, error) {
+	if len(m.pending) > 0 || len(m.truncates) == 0 || m.truncates[0].at > floor {
+		return false, nil // or nobody needs to know
+	}
+	if !r.table.Keyed() {
+		return true, nil
+	}
+	// A put with a timestamp below floor holds the latch until it is applied.
+	r.latch.Lock()
+	defer r.latch.Unlock()
+	return r.emptyDelta(m.generations)
+}
+
+// emptyDelta reports whether generations have no row. The caller holds the
+// latch, or knows otherwise that none is being put there.
+func (r *region) emptyDelta(gens []generation) (bool, error) {
+	it, err := newDeltaIter(r.st.db, gens, r.rng)
+	if err != nil {
+		return false, err
+	}
+	err = it.first()
+	empty := !it.valid()
+	return empty, errors.Join(err, it.close())
+}
+
 // commit makes what the winners of a transaction staged count.
 func (m *manifest) commit(p pendingTxn, out storage.Outcome) {
-	if p.truncate {
-		m.truncates = append(m.truncates, out.At)
-		slices.Sort(m.truncates)
+	for _, r := range p.truncates {
+		m.truncates = append(m.truncates, truncate{r, out.At})
 	}
+	slices.SortStableFunc(m.truncates, func(a, b truncate) int { return cmp.Compare(a.at, b.at) })
 	// In the winners' order, so that the last wins where two attempts of
 	// different tasks staged one key.
 	for _, name := range out.Winners {
@@ -124,25 +156,8 @@ func (m *manifest) commit(p pendingTxn, out storage.Outcome) {
 	}
 }
 
-// collect drops what no snapshot at or above floor sees: segments that a
-// truncate ended, and truncates that a later one makes superfluous. The newest
-// truncate below floor stays, since rows older than it may still come from the
-// delta or from a transaction whose outcome isn't applied yet.
-func (m *manifest) collect(floor storage.Timestamp) {
-	since := m.since(floor)
-	if since == 0 {
-		return
-	}
-	n := len(m.segments) + len(m.truncates)
-	m.segments = slices.DeleteFunc(m.segments, func(e entry) bool { return e.maxBegin() < since })
-	m.truncates = slices.DeleteFunc(m.truncates, func(c storage.Timestamp) bool { return c < since })
-	if n > len(m.segments)+len(m.truncates) {
-		m.floor = max(m.floor, since)
-	}
-}
-
 // StageTruncate implements storage.Server.
-func (s *Server) StageTruncate(ctx context.Context, id storage.RegionID, txn storage.TxnID) error {
+func (s *Server) StageTruncate(ctx context.Context, id storage.RegionID, txn storage.TxnID, ranges ...storage.KeyRange) error {
 	if err := s.enter(); err != nil {
 		return err
 	}
@@ -151,17 +166,29 @@ func (s *Server) StageTruncate(ctx context.Context, id storage.RegionID, txn sto
 	if err != nil {
 		return err
 	}
+	var own []storage.KeyRange
+	for _, want := range ranges {
+		if part, ok := want.Intersect(r.rng); ok {
+			own = append(own, part)
+		}
+	}
+	if len(own) == 0 {
+		return nil
+	}
 	err = r.edit(func(m *manifest) (bool, error) {
 		i := m.txn(txn)
 		if i < 0 {
-			m.pending = append(m.pending, pendingTxn{txn: txn, truncate: true})
-			return true, nil
+			i = len(m.pending)
+			m.pending = append(m.pending, pendingTxn{txn: txn})
 		}
-		if m.pending[i].truncate {
-			return false, nil
+		p := &m.pending[i]
+		n := len(p.truncates)
+		for _, want := range own {
+			if !slices.ContainsFunc(p.truncates, func(have storage.KeyRange) bool { return have.Covers(want) }) {
+				p.truncates = append(p.truncates, want)
+			}
 		}
-		m.pending[i].truncate = true
-		return true, nil
+		return len(p.truncates) > n, nil
 	}, nil)
 	if err != nil {
 		return fmt.Errorf("truncate %s: %w", r.table.Name, err)

@@ -131,7 +131,15 @@ func (sr *scanReader) plan(ctx context.Context, r storage.KeyRange) (err error) 
 	if !sr.v.r.table.Keyed() && !sr.spec.Ordered {
 		// Implicit row ids are never written twice: no version work, ever.
 		for _, s := range sr.reads {
-			sr.pieces = append(sr.pieces, &piece{r: s.r, segments: []*segmentRead{s}})
+			for _, part := range s.parts {
+				p := &piece{r: part.r}
+				if part.state == gone {
+					p.gone = []*segmentRead{s}
+				} else {
+					p.segments = []*segmentRead{s}
+				}
+				sr.pieces = append(sr.pieces, p)
+			}
 		}
 		return nil
 	}
@@ -273,6 +281,16 @@ func (sr *scanReader) newMerger() (*merger, error) {
 }
 
 func (sr *scanReader) openPiece(p *piece) error {
+	if len(p.gone) > 0 {
+		for _, s := range p.gone {
+			n, err := s.rd.RowsIn(p.r)
+			if err != nil {
+				return err
+			}
+			s.stats.Superseded += n
+		}
+		return nil
+	}
 	if !sr.v.r.table.Keyed() && !sr.spec.Ordered || p.columnar() {
 		sr.read = p.segments[0]
 		if len(p.masked) > 0 {

@@ -315,14 +315,11 @@ func (s *Server) Stats(ctx context.Context, id storage.RegionID) (storage.Region
 		return storage.RegionStats{}, err
 	}
 	st := storage.RegionStats{Region: m.region, Rows: r.deltaRows.Load(), DeltaBytes: r.deltaBytes.Load(), Segments: len(m.segments), Generations: len(m.generations)}
-	since := m.since(storage.MaxTimestamp)
+	since := erasOf(m.truncates, storage.MaxTimestamp)
 	for i := range m.segments {
-		e := &m.segments[i]
-		if e.maxBegin() >= since {
-			rows, bytes := e.estimate(m.region.Range)
-			st.Rows += rows
-			st.Bytes += bytes
-		}
+		rows, bytes := m.segments[i].live(m.region.Range, since)
+		st.Rows += rows
+		st.Bytes += bytes
 	}
 	return st, nil
 }

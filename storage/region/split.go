@@ -5,13 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/skepdb/skep/internal/fault"
 	"github.com/skepdb/skep/storage"
-	"github.com/skepdb/skep/storage/region/segment"
 )
 
 // A split is one step of the catalogue. Around it:
@@ -192,15 +190,26 @@ func (m *manifest) half(region storage.Region) *manifest {
 			h.generations = append(h.generations, g)
 		}
 	}
+	h.truncates = nil
+	for _, t := range m.truncates {
+		if part, ok := t.r.Intersect(region.Range); ok {
+			h.truncates = append(h.truncates, truncate{part, t.at})
+		}
+	}
 	h.pending = nil
 	for _, p := range m.pending {
-		q := pendingTxn{txn: p.txn, truncate: p.truncate}
+		q := pendingTxn{txn: p.txn}
+		for _, r := range p.truncates {
+			if part, ok := r.Intersect(region.Range); ok {
+				q.truncates = append(q.truncates, part)
+			}
+		}
 		for _, a := range p.attempts {
 			if es := clipEntries(a.segments, region.Range); len(es) > 0 {
 				q.attempts = append(q.attempts, attempt{name: a.name, segments: es})
 			}
 		}
-		if q.truncate || len(q.attempts) > 0 {
+		if len(q.truncates) > 0 || len(q.attempts) > 0 {
 			h.pending = append(h.pending, q)
 		}
 	}
@@ -301,27 +310,19 @@ func (s *Server) median(ctx context.Context, r *region) (_ storage.Key, err erro
 	}
 	for _, read := range reads {
 		every := max(1, read.e.meta.Rows/maxSample)
-		sc, err := read.rd.Scan(segment.ScanOptions{Range: read.r, NeedKeys: true})
-		if err != nil {
-			return nil, err
-		}
-		for n := int64(0); err == nil; {
-			var c *segment.Chunk
-			if c, err = sc.Next(ctx); err != nil {
-				break
+		n := int64(0)
+		for _, part := range read.parts {
+			if part.state == gone {
+				continue
 			}
-			for i := range c.Rows() {
+			err := read.eachKey(ctx, part.r, func(k storage.Key) {
 				if n++; n%every == 0 {
-					in := input{c: c}
-					all = append(all, sample{bytes.Clone(in.key(i)), every})
+					all = append(all, sample{bytes.Clone(k), every})
 				}
+			})
+			if err != nil {
+				return nil, err
 			}
-		}
-		if closeErr := sc.Close(); err == io.EOF {
-			err = closeErr
-		}
-		if err != nil {
-			return nil, err
 		}
 	}
 	keys, err := v.deltaKeys(r.rng)

@@ -346,7 +346,7 @@ func (w *stageWriter) finishUnsorted(ctx context.Context) error {
 		}
 	}
 	var st storage.ScanStats
-	m := &merger{at: storage.MaxTimestamp, width: len(w.t.Columns), ordered: true, keys: true}
+	m := &merger{at: storage.MaxTimestamp, since: eras{{}}, width: len(w.t.Columns), ordered: true, keys: true}
 	var readers []*segment.Reader
 	err := func() error {
 		for _, f := range w.runs {
@@ -604,7 +604,7 @@ func (s *Server) unlist(ctx context.Context, w *stageWriter) error {
 			p := &m.pending[i]
 			n := len(p.attempts)
 			p.attempts = slices.DeleteFunc(p.attempts, func(a attempt) bool { return a.name == w.o.Attempt })
-			if len(p.attempts) == 0 && !p.truncate {
+			if len(p.attempts) == 0 && len(p.truncates) == 0 {
 				m.pending = slices.Delete(m.pending, i, i+1)
 				return true, nil
 			}

@@ -140,14 +140,23 @@ func (f *Fixture) Load(rows ...string) storage.Timestamp {
 	return f.Auth.Commit(txn, "load")
 }
 
-// Truncate truncates the table and commits.
-func (f *Fixture) Truncate() storage.Timestamp {
+// Truncate ends the rows in some ranges, or all, and commits.
+func (f *Fixture) Truncate(ranges ...storage.KeyRange) storage.Timestamp {
 	f.TB.Helper()
 	txn := f.Auth.Begin()
-	for _, r := range f.Regions() {
-		f.ok(f.Server.StageTruncate(context.Background(), r.ID, txn))
-	}
+	f.StageTruncate(txn, ranges...)
 	return f.Auth.Commit(txn)
+}
+
+// StageTruncate stages the end of the rows in some ranges, or of all.
+func (f *Fixture) StageTruncate(txn storage.TxnID, ranges ...storage.KeyRange) {
+	f.TB.Helper()
+	if len(ranges) == 0 {
+		ranges = []storage.KeyRange{storage.Whole()}
+	}
+	for _, r := range f.Regions() {
+		f.ok(f.Server.StageTruncate(context.Background(), r.ID, txn, ranges...))
+	}
 }
 
 // Scan returns the rows of a scan over all regions, region by region, and what

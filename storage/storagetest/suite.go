@@ -56,6 +56,9 @@ func Run(t *testing.T, open Factory) {
 		{"Abort", testAbort},
 		{"Truncate", testTruncate},
 		{"Overwrite", testOverwrite},
+		{"TruncateRange", testTruncateRange},
+		{"TruncateRanges", testTruncateRanges},
+		{"OverwriteRange", testOverwriteRange},
 		{"Flush", testFlush},
 		{"FlushHistory", testFlushHistory},
 		{"Overlap", testOverlap},
@@ -417,7 +420,7 @@ func testAbort(t *testing.T, open Factory) {
 	f.Put("1|ann|30|Rome")
 	txn := f.Auth.Begin()
 	f.Stage(storage.StageOptions{Txn: txn, Attempt: "a"}, "1|x|1|X", "4|x|1|X")
-	f.ok(f.Server.StageTruncate(context.Background(), f.Regions()[0].ID, txn))
+	f.ok(f.Server.StageTruncate(context.Background(), f.Regions()[0].ID, txn, storage.Whole()))
 	f.Auth.Abort(txn)
 	f.Rows(0, "1|ann|30|Rome")
 	f.ok(f.Server.Resolve(context.Background(), txn))
@@ -476,7 +479,7 @@ func testOverwrite(t *testing.T, open Factory) {
 	f.Load("1|ann|30|Rome", "5|eve|1|Ulm")
 	txn := f.Auth.Begin()
 	for _, r := range f.Regions() {
-		f.ok(f.Server.StageTruncate(context.Background(), r.ID, txn))
+		f.ok(f.Server.StageTruncate(context.Background(), r.ID, txn, storage.Whole()))
 	}
 	f.Stage(storage.StageOptions{Txn: txn, Attempt: "a"}, "1|new|1|X", "2|new|2|X")
 	before := f.Put("4|between|1|X")
@@ -486,6 +489,125 @@ func testOverwrite(t *testing.T, open Factory) {
 	after := f.Put("4|after|1|X")
 	f.Flush()
 	f.Rows(after, "1|new|1|X", "2|new|2|X", "4|after|1|X")
+	f.Check()
+}
+
+// between returns the keys from one person's up to another's.
+func between(f *Fixture, from, to string) storage.KeyRange {
+	var r storage.KeyRange
+	if from != "" {
+		r.Start = Key(f.Table, from)
+	}
+	if to != "" {
+		r.End = Key(f.Table, to)
+	}
+	return r
+}
+
+// testTruncateRange: of rows in segments and in the delta, in several regions,
+// exactly those in the range end; reads before and after see them rightly
+// however they are read; an older truncate doesn't end newer rows.
+func testTruncateRange(t *testing.T, open Factory) {
+	f := people(t, open, 0, "4")
+	f.Load("1|a|1|X", "2|b|2|X", "3|c|3|X", "4|d|4|X", "5|e|5|X", "6|f|6|X")
+	f.Put("3|put|3|X")
+	f.Put("5|put|5|X")
+	f.Flush()
+	last := f.Put("2|delta|2|X")
+	all := []string{"1|a|1|X", "2|delta|2|X", "3|put|3|X", "4|d|4|X", "5|put|5|X", "6|f|6|X"}
+	f.Rows(last, all...)
+	c := f.Truncate(between(f, "2", "5"))
+	f.Rows(last, all...)
+	f.Rows(c, "1|a|1|X", "5|put|5|X", "6|f|6|X")
+	// What is put again doesn't bring old values back.
+	f.PutColumns(schema.Columns{f.columns[0], f.columns[3]}, "4|Graz")
+	f.Load("3|new|3|X")
+	again := f.Auth.Now()
+	f.Rows(again, "1|a|1|X", "3|new|3|X", "4|NULL|NULL|Graz", "5|put|5|X", "6|f|6|X")
+	f.Flush()
+	f.Rows(again, "1|a|1|X", "3|new|3|X", "4|NULL|NULL|Graz", "5|put|5|X", "6|f|6|X")
+	f.Rows(last, all...)
+	// Ranges overlap, one after the other.
+	f.Truncate(between(f, "", "2"))
+	f.Truncate(between(f, "4", ""))
+	f.Rows(0, "3|new|3|X")
+	f.Rows(again, "1|a|1|X", "3|new|3|X", "4|NULL|NULL|Graz", "5|put|5|X", "6|f|6|X")
+	for _, r := range []storage.KeyRange{between(f, "1", "4"), between(f, "3", "5"), between(f, "2", "3"), between(f, "4", "6")} {
+		got, _ := f.Scan(storage.Scan{Range: r})
+		var want []string
+		if r.Contains(Key(f.Table, "3")) {
+			want = []string{"3|new|3|X"}
+		}
+		f.equal(fmt.Sprintf("rows in %s", r), got, want)
+	}
+	f.Check()
+	f.Auth.SetFloor(f.Auth.Now())
+	f.Put("6|late|6|X")
+	f.Flush()
+	f.Rows(0, "3|new|3|X", "6|late|6|X")
+	f.Check()
+}
+
+// testTruncateRanges: many ranges in one transaction, over regions, some of
+// them outside a region, with a split between asking and committing.
+func testTruncateRanges(t *testing.T, open Factory) {
+	f := people(t, open, 0, "100")
+	var rows, want []string
+	for i := range 200 {
+		rows = append(rows, fmt.Sprintf("%d|p|%d|X", i, i))
+	}
+	f.Load(rows...)
+	txn := f.Auth.Begin()
+	for i := 0; i < 200; i += 4 {
+		f.StageTruncate(txn, between(f, fmt.Sprint(i), fmt.Sprint(i+1)), between(f, fmt.Sprint(i+1), fmt.Sprint(i+2)))
+		want = append(want, rows[i+2], rows[i+3])
+	}
+	f.StageTruncate(txn, between(f, "0", "1")) // asked for again
+	f.Rows(0, rows...)
+	_, err := f.Server.Split(context.Background(), f.Regions()[0].ID, Key(f.Table, "49"))
+	f.ok(err)
+	before := f.Auth.Now()
+	f.Auth.Commit(txn)
+	f.Rows(0, want...)
+	f.Rows(before, rows...)
+	got, st := f.Scan(storage.Scan{Columns: f.columns[:1]})
+	if len(got) != 100 || st.Emitted != 100 || st.Superseded != 100 {
+		t.Errorf("%d rows, stats %+v; want 100 emitted and 100 superseded", len(got), st)
+	}
+	f.Check()
+	// None: nothing happens.
+	txn = f.Auth.Begin()
+	f.ok(f.Server.StageTruncate(context.Background(), f.Regions()[0].ID, txn))
+	f.Auth.Commit(txn)
+	f.Rows(0, want...)
+}
+
+// testOverwriteRange: rows staged with the end of a range in one transaction
+// live, those around it too, and aborting leaves all as it was.
+func testOverwriteRange(t *testing.T, open Factory) {
+	f := people(t, open, 0, "3")
+	old := []string{"1|ann|30|Rome", "2|bob|41|Oslo", "4|di|1|Ulm", "5|eve|1|Ulm"}
+	f.Load(old...)
+	txn := f.Auth.Begin()
+	f.StageTruncate(txn, between(f, "2", "5"))
+	f.Stage(storage.StageOptions{Txn: txn, Attempt: "a"}, "2|x|1|X")
+	f.Auth.Abort(txn)
+	f.Rows(0, old...)
+	txn = f.Auth.Begin()
+	f.Stage(storage.StageOptions{Txn: txn, Attempt: "a"}, "2|new|1|X", "3|new|2|X")
+	f.StageTruncate(txn, between(f, "2", "5"))
+	f.Stage(storage.StageOptions{Txn: txn, Attempt: "b", Task: 1}, "1|new|3|X")
+	before := f.Put("4|between|1|X")
+	f.Auth.Commit(txn, "a", "b")
+	want := []string{"1|new|3|X", "2|new|1|X", "3|new|2|X", "5|eve|1|Ulm"}
+	f.Rows(0, want...)
+	f.Rows(before, "1|ann|30|Rome", "2|bob|41|Oslo", "4|between|1|X", "5|eve|1|Ulm")
+	f.Flush()
+	f.Rows(0, want...)
+	f.Auth.SetFloor(f.Auth.Now())
+	after := f.Put("4|after|1|X")
+	f.Flush()
+	f.Rows(after, append(want, "4|after|1|X")...)
 	f.Check()
 }
 
@@ -688,7 +810,7 @@ func testSplitCarriesPending(t *testing.T, open Factory) {
 	f.Load("1|old|1|X", "9|old|1|X")
 	txn := f.Auth.Begin()
 	f.Stage(storage.StageOptions{Txn: txn, Attempt: "a"}, "2|new|1|X", "8|new|1|X")
-	f.ok(f.Server.StageTruncate(context.Background(), f.Regions()[0].ID, txn))
+	f.ok(f.Server.StageTruncate(context.Background(), f.Regions()[0].ID, txn, storage.Whole()))
 	w, err := f.Server.Stage(context.Background(), f.Table, f.Regions(), storage.StageOptions{Txn: txn, Attempt: "b"})
 	f.ok(err)
 	f.ok(w.Write(context.Background(), Rows(f.columns, "3|b|1|X", "7|b|1|X")))
@@ -891,7 +1013,7 @@ func testUnknownRegion(t *testing.T, open Factory) {
 	_, errs["get elsewhere"] = f.Server.Get(ctx, upper, Keys(f.Table, "5"), f.Auth.Now(), f.columns)
 	_, errs["split"] = f.Server.Split(ctx, 999, nil)
 	errs["flush"] = f.Server.Flush(ctx, 999)
-	errs["truncate"] = f.Server.StageTruncate(ctx, 999, f.Auth.Begin())
+	errs["truncate"] = f.Server.StageTruncate(ctx, 999, f.Auth.Begin(), storage.Whole())
 	_, errs["check"] = f.Server.Check(ctx, 999)
 	for what, err := range errs {
 		if !errors.Is(err, storage.ErrRegionGone) || fault.ClassOf(err) != fault.Retryable {

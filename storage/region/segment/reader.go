@@ -339,6 +339,25 @@ func (k *keyReader) at(group int, row int64) ([]byte, error) {
 	return k.buf, nil
 }
 
+// RowsIn returns how many of the file's rows have keys in rng. It reads at most
+// two pages of keys.
+func (r *Reader) RowsIn(rng storage.KeyRange) (int64, error) {
+	k := &keyReader{r: r}
+	lo, hi := int64(0), r.meta.Rows
+	var err error
+	if len(rng.Start) > 0 {
+		if lo, err = r.search(k, rng.Start); err != nil {
+			return 0, err
+		}
+	}
+	if len(rng.End) > 0 {
+		if hi, err = r.search(k, rng.End); err != nil {
+			return 0, err
+		}
+	}
+	return max(0, hi-lo), nil
+}
+
 // search returns the position of the first row whose key is at least key.
 func (r *Reader) search(k *keyReader, key storage.Key) (int64, error) {
 	if len(r.key) == 0 {
