@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os/exec"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -26,9 +28,15 @@ var table = []row{
 	{"internal/nearest", ""},
 	{"internal/layers", ""},
 
+	// Protocols: generated code, see the ban on it below.
+	{"api", ""},
+	{"api/fault", ""},
+	{"api/node", ""},
+
 	// What everybody means by type, batch and worker.
 	{"schema", "internal/fault internal/nearest"},
 	{"cluster", ""},
+	{"cluster/rpc", "api/fault api/node internal/fault"},
 	{"batch", "schema"},
 
 	// The region store.
@@ -63,7 +71,7 @@ var table = []row{
 	// SQL: text to plan to job, and the operators that run it.
 	{"sql/ast", "schema"},
 	{"sql/parser", "internal/fault internal/nearest schema sql/ast"},
-	{"sql/plan", "inputformat outputformat schema"},
+	{"sql/plan", "inputformat outputformat schema sql/function"},
 	{"sql/function", "batch internal/fault internal/nearest schema"},
 	{"sql/operator", "batch inputformat internal/fault jobs schema sql/function sql/plan storage/rowkey"},
 	{"sql/analyzer", "catalog internal/fault internal/nearest schema sql/ast sql/function sql/plan"},
@@ -190,6 +198,9 @@ func check(packages map[string][]string, table []row, bans []ban) (problems []st
 					wrong("%s imports %s: %s", pkg, i, b.why)
 				}
 			}
+			if matches("api/...", i) && !speaks(pkg) {
+				wrong("%s imports %s: protobuf types stop at packages named wire, server, client and rpc", pkg, i)
+			}
 			if r.allow != "*" && !slices.Contains(allowed, i) {
 				wrong("%s imports %s, which its row doesn't allow", pkg, i)
 			}
@@ -204,6 +215,11 @@ func matches(pattern, pkg string) bool {
 		return pkg == parent || strings.HasPrefix(pkg, parent+"/")
 	}
 	return pkg == pattern
+}
+
+// speaks reports whether a package turns our values into protobuf and back.
+func speaks(pkg string) bool {
+	return slices.Contains([]string{"wire", "server", "client", "rpc"}, path.Base(pkg)) || matches("api/...", pkg)
 }
 
 func anyMatch(packages map[string][]string, pattern string) bool {
@@ -224,6 +240,8 @@ func TestLayers(t *testing.T) {
 // The check itself finds each kind of fault.
 func TestCheck(t *testing.T) {
 	packages := map[string][]string{"low": nil, "mid": {"low"}, "mid/part": {"low"}, "top": {"mid", "low"}}
+	speaking := maps.Clone(packages)
+	speaking["top"], speaking["api/x"] = []string{"mid", "low", "api/x"}, nil
 	fine := []row{{"low", ""}, {"mid", "low"}, {"mid/part", "low"}, {"top", "mid low"}}
 	why := []ban{{"low", "mid/...", "upwards"}}
 	if got := check(packages, fine, why); got != nil {
@@ -242,9 +260,14 @@ func TestCheck(t *testing.T) {
 		"unused allowance":      {append(slices.Clone(fine[1:]), row{"low", "top"}), why, "low may import top, but doesn't"},
 		"dead ban":              {fine, []ban{{"low", "gone", "x"}}, "names nothing"},
 		"everything is allowed": {append(slices.Clone(fine[:3]), row{"top", "*"}), why, "may not import everything"},
+		"protobuf too deep":     {append(slices.Clone(fine[:3]), row{"top", "mid low api/x"}, row{"api/x", ""}), why, "protobuf types stop at"},
 		"row against a ban":     {append(slices.Clone(fine[:3]), row{"top", "mid low"}), []ban{{"top", "low", "x"}}, "which is banned"},
 	} {
-		got := strings.Join(check(packages, c.table, c.bans), "\n")
+		tree := packages
+		if name == "protobuf too deep" {
+			tree = speaking
+		}
+		got := strings.Join(check(tree, c.table, c.bans), "\n")
 		if !strings.Contains(got, c.want) {
 			t.Errorf("%s: got %q, want %q in it", name, got, c.want)
 		}
