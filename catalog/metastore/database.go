@@ -34,10 +34,6 @@ func (s *Store) databases() ([]catalog.Database, error) {
 	return out, err
 }
 
-func (r databaseRecord) database(name string) catalog.Database {
-	return catalog.Database{Name: name, Comment: r.Comment, Properties: r.Properties, Created: r.Created}
-}
-
 // Database implements catalog.Store.
 func (s *Store) Database(ctx context.Context, name string) (catalog.Database, error) {
 	if err := s.rlock(ctx); err != nil {
@@ -91,7 +87,25 @@ func (s *Store) CreateDatabase(ctx context.Context, d catalog.Database) error {
 		d.Created = s.clock.now()
 	}
 	b := s.db.NewBatch()
-	if err := setRecord(b, databaseKey(d.Name), databaseRecord{Comment: d.Comment, Properties: d.Properties, Created: d.Created.UTC()}); err != nil {
+	if err := setRecord(b, databaseKey(d.Name), recordOfDatabase(d)); err != nil {
+		return err
+	}
+	return s.apply(b)
+}
+
+// AlterDatabase implements catalog.Store.
+func (s *Store) AlterDatabase(ctx context.Context, d catalog.Database) error {
+	if err := s.lock(ctx); err != nil {
+		return err
+	}
+	defer s.mu.Unlock()
+	old, err := s.database(strings.ToLower(d.Name))
+	if err != nil {
+		return err
+	}
+	d.Created = old.Created
+	b := s.db.NewBatch()
+	if err := setRecord(b, databaseKey(old.Name), recordOfDatabase(d)); err != nil {
 		return err
 	}
 	return s.apply(b)

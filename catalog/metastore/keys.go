@@ -24,6 +24,10 @@ var (
 	prefixRegion   = []byte("r/")
 	prefixTxn      = []byte("x/")
 	prefixDropped  = []byte("g/")
+
+	prefixPartition = []byte("p/")
+	prefixWrites    = []byte("w/")
+	prefixTemporary = []byte("m/")
 )
 
 const (
@@ -53,6 +57,23 @@ func regionPrefix(table storage.TableID) []byte {
 func txnKey(id storage.TxnID) []byte { return appendUint64(clip(prefixTxn), uint64(id)) }
 
 func droppedKey(id storage.RegionID) []byte { return appendUint64(clip(prefixDropped), uint64(id)) }
+
+func partitionPrefix(table storage.TableID) []byte {
+	return appendUint64(clip(prefixPartition), uint64(table))
+}
+
+func partitionKey(table storage.TableID, id storage.PartitionID) []byte {
+	return binary.BigEndian.AppendUint32(partitionPrefix(table), uint32(id))
+}
+
+// writesKey is what a transaction does to a partition.
+func writesKey(txn storage.TxnID, table storage.TableID, id storage.PartitionID) []byte {
+	return binary.BigEndian.AppendUint32(appendUint64(writesPrefix(txn), uint64(table)), uint32(id))
+}
+
+func writesPrefix(txn storage.TxnID) []byte { return appendUint64(clip(prefixWrites), uint64(txn)) }
+
+func temporaryKey(id storage.TableID) []byte { return appendUint64(clip(prefixTemporary), uint64(id)) }
 
 // clip makes append copy.
 func clip(b []byte) []byte { return b[:len(b):len(b)] }

@@ -50,6 +50,8 @@ type Store struct {
 	closed  bool
 	tables  map[storage.TableID]*catalog.Table // read so far; immutable
 	regions map[storage.TableID][]storage.Region
+	// partitions are those read so far, ended and reserved ones included.
+	partitions map[storage.TableID]*partitionSet
 
 	broken brokenState
 }
@@ -77,9 +79,10 @@ func Open(o Options) (*Store, error) {
 		return nil, fault.Userf("catalogue: the path is empty")
 	}
 	s := &Store{
-		logger:  o.Logger,
-		tables:  map[storage.TableID]*catalog.Table{},
-		regions: map[storage.TableID][]storage.Region{},
+		logger:     o.Logger,
+		tables:     map[storage.TableID]*catalog.Table{},
+		regions:    map[storage.TableID][]storage.Region{},
+		partitions: map[storage.TableID]*partitionSet{},
 	}
 	db, err := pebble.Open(o.Dir, &pebble.Options{
 		FS:                 o.FS,

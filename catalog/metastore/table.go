@@ -127,8 +127,10 @@ func (s *Store) CreateTable(ctx context.Context, t catalog.Table, place func(*ca
 	if err := prepareTable(&t); err != nil {
 		return nil, err
 	}
-	if err := s.checkFree(ctx, t.Database, t.TableName); err != nil {
-		return nil, err
+	if !t.Temporary {
+		if err := s.checkFree(ctx, t.Database, t.TableName); err != nil {
+			return nil, err
+		}
 	}
 	id, err := s.ids.take()
 	if err != nil {
@@ -154,13 +156,17 @@ func (s *Store) CreateTable(ctx context.Context, t catalog.Table, place func(*ca
 		return nil, err
 	}
 	defer s.mu.Unlock()
-	if err := s.free(t.Database, t.TableName); err != nil {
-		return nil, err
+	name := temporaryKey(t.ID)
+	if !t.Temporary {
+		if err := s.free(t.Database, t.TableName); err != nil {
+			return nil, err
+		}
+		name = nameKey(t.Database, t.TableName)
 	}
 	b := s.db.NewBatch()
 	err = errors.Join(
 		setRecord(b, tableKey(t.ID), recordOfTable(&t)),
-		b.Set(nameKey(t.Database, t.TableName), appendUint64(nil, id), nil))
+		b.Set(name, appendUint64(nil, id), nil))
 	for _, r := range regions {
 		err = errors.Join(err, setRecord(b, regionKey(t.ID, r.ID), recordOfRegion(r)))
 	}
@@ -177,32 +183,72 @@ func (s *Store) CreateTable(ctx context.Context, t catalog.Table, place func(*ca
 
 // prepareTable checks a definition and numbers its columns.
 func prepareTable(t *catalog.Table) error {
+	for i := range t.Columns {
+		if c := t.Columns[i]; c.ID != 0 && c.ID != schema.ColumnID(i+1) {
+			return fault.Bugf("table %s: column %s has number %d, its position is %d", t.TableName, c.Name, c.ID, i+1)
+		}
+	}
+	if len(t.Columns) == 0 {
+		return fault.Userf("table %s: it has no columns", t.TableName)
+	}
+	t.NextColumnID = 1
+	t.PartitionColumns = slices.Clone(t.PartitionColumns)
+	t.Columns = slices.Clone(t.Columns)
+	for i := range t.PartitionColumns {
+		t.PartitionColumns[i].ID = 0
+	}
+	for i := range t.Columns {
+		t.Columns[i].ID = 0
+	}
+	return completeTable(t)
+}
+
+// completeTable checks a definition and numbers the columns without id.
+func completeTable(t *catalog.Table) error {
 	if err := checkName("table", t.TableName); err != nil {
 		return err
 	}
 	if len(t.Columns) == 0 {
 		return fault.Userf("table %s: it has no columns", t.TableName)
 	}
-	t.Columns, t.Key, t.Properties = slices.Clone(t.Columns), slices.Clone(t.Key), maps.Clone(t.Properties)
+	t.Columns, t.PartitionColumns = slices.Clone(t.Columns), slices.Clone(t.PartitionColumns)
+	t.Key, t.Properties = slices.Clone(t.Key), maps.Clone(t.Properties)
 	seen := make(map[string]bool, len(t.Columns))
-	for i := range t.Columns {
-		c := &t.Columns[i]
+	number := func(c *schema.Column) error {
 		c.Name = strings.ToLower(c.Name)
-		id := schema.ColumnID(i + 1)
 		switch {
 		case c.Name == "":
-			return fault.Userf("table %s: column %d has no name", t.TableName, i+1)
+			return fault.Userf("table %s: a column has no name", t.TableName)
 		case seen[c.Name]:
 			return fault.Userf("table %s: there are two columns %s", t.TableName, c.Name)
-		case !c.Type.IsPrimitive():
-			return fault.Unsupportedf("table %s, column %s: columns of type %s", t.TableName, c.Name, c.Type)
-		case c.ID != 0 && c.ID != id:
-			return fault.Bugf("table %s: column %s has number %d, its position is %d", t.TableName, c.Name, c.ID, id)
+		case c.ID == 0:
+			c.ID = t.NextColumnID
+			t.NextColumnID++
+		case c.ID >= t.NextColumnID:
+			return fault.Bugf("table %s: column %s has number %d, which was never given", t.TableName, c.Name, c.ID)
 		}
 		seen[c.Name] = true
-		c.ID = id
+		return nil
 	}
-	t.NextColumnID = schema.ColumnID(len(t.Columns) + 1)
+	for i := range t.Columns {
+		c := &t.Columns[i]
+		if err := number(c); err != nil {
+			return err
+		}
+		if !c.Type.IsPrimitive() && t.Kind != catalog.View {
+			return fault.Unsupportedf("table %s, column %s: columns of type %s", t.TableName, c.Name, c.Type)
+		}
+	}
+	for i := range t.PartitionColumns {
+		c := &t.PartitionColumns[i]
+		if err := number(c); err != nil {
+			return err
+		}
+		if !c.Type.IsPrimitive() {
+			return fault.Userf("table %s: partition column %s has type %s: it must be a primitive one", t.TableName, c.Name, c.Type)
+		}
+	}
+	t.Partitioned = len(t.PartitionColumns) > 0 && t.Kind != catalog.View
 	keys := map[schema.ColumnID]bool{}
 	for _, k := range t.Key {
 		i := t.Columns.ByID(k.Column)
@@ -255,7 +301,14 @@ func (s *Store) DropTable(ctx context.Context, id storage.TableID) ([]storage.Re
 		return nil, err
 	}
 	b := s.db.NewBatch()
-	err = errors.Join(b.Delete(tableKey(id), nil), b.Delete(nameKey(t.Database, t.TableName), nil))
+	name := nameKey(t.Database, t.TableName)
+	if t.Temporary {
+		name = temporaryKey(id)
+	}
+	err = errors.Join(b.Delete(tableKey(id), nil), b.Delete(name, nil))
+	if t.Partitioned {
+		err = errors.Join(err, b.DeleteRange(partitionPrefix(id), after(partitionPrefix(id)), nil))
+	}
 	for _, r := range regions {
 		rec := recordOfRegion(r)
 		rec.Table = uint64(id)
@@ -269,6 +322,7 @@ func (s *Store) DropTable(ctx context.Context, id storage.TableID) ([]storage.Re
 	}
 	delete(s.tables, id)
 	delete(s.regions, id)
+	delete(s.partitions, id)
 	return slices.Clone(regions), nil
 }
 

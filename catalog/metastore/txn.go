@@ -81,6 +81,13 @@ func (s *Store) Commit(ctx context.Context, txn storage.TxnID, winners []string)
 		}
 		return storage.Timestamp(r.At), nil
 	}
+	writes, err := s.writesOf(txn)
+	if err != nil {
+		return 0, err
+	}
+	if err := s.checkWrites(writes); err != nil {
+		return 0, err
+	}
 	// mu is held from before the timestamp is taken until the outcome is durable,
 	// see Outcome.
 	s.clock.mu.Lock()
@@ -90,9 +97,18 @@ func (s *Store) Commit(ctx context.Context, txn storage.TxnID, winners []string)
 		return 0, err
 	}
 	r.State, r.At, r.Winners = stateCommitted, uint64(at), winners
-	if err := s.setTxn(txn, r); err != nil {
+	b := s.db.NewBatch()
+	installed, err := s.commitWrites(b, txn, writes, at)
+	if err != nil {
 		return 0, err
 	}
+	if err := setRecord(b, txnKey(txn), r); err != nil {
+		return 0, err
+	}
+	if err := s.apply(b); err != nil {
+		return 0, err
+	}
+	installed()
 	return at, nil
 }
 
@@ -112,7 +128,19 @@ func (s *Store) Abort(ctx context.Context, txn storage.TxnID) error {
 		return fault.Bugf("transaction %d is committed: it can't be aborted", txn)
 	}
 	r.State = stateAborted
-	return s.setTxn(txn, r)
+	b := s.db.NewBatch()
+	installed, err := s.abortWrites(b, txn)
+	if err != nil {
+		return err
+	}
+	if err := setRecord(b, txnKey(txn), r); err != nil {
+		return err
+	}
+	if err := s.apply(b); err != nil {
+		return err
+	}
+	installed()
+	return nil
 }
 
 // Forget implements catalog.Store; idempotent.
