@@ -64,7 +64,7 @@ func begin(t *testing.T, s *Store, table *catalog.Table) storage.TxnID {
 	return txn
 }
 
-func ids(t *testing.T, s *Store, txn storage.TxnID, table *catalog.Table, values ...[]schema.Datum) []storage.PartitionID {
+func wantIDs(t *testing.T, s *Store, txn storage.TxnID, table *catalog.Table, values ...[]schema.Datum) []storage.PartitionID {
 	t.Helper()
 	out, err := s.PartitionIDs(context.Background(), txn, table.ID, values)
 	if err != nil {
@@ -83,11 +83,11 @@ func TestPartitionsOfWrites(t *testing.T) {
 		t.Errorf("made %+v", table)
 	}
 	a, b := begin(t, s, table), begin(t, s, table)
-	one := ids(t, s, a, table, vals("2008-04-08", 12), vals("2008-04-08", 9), vals("2008-04-08", 12), vals("x/y", -1))
+	one := wantIDs(t, s, a, table, vals("2008-04-08", 12), vals("2008-04-08", 9), vals("2008-04-08", 12), vals("x/y", -1))
 	if one[0] != one[2] || one[0] == one[1] {
 		t.Errorf("ids %v", one)
 	}
-	if two := ids(t, s, b, table, vals("2008-04-08", 9)); two[0] != one[1] {
+	if two := wantIDs(t, s, b, table, vals("2008-04-08", 9)); two[0] != one[1] {
 		t.Errorf("another transaction got id %v, the first %v", two, one[1])
 	}
 	wantNames(t, names(t, s, table, storage.MaxTimestamp))
@@ -105,7 +105,7 @@ func TestPartitionsOfWrites(t *testing.T) {
 	wantNames(t, names(t, s, table, storage.MaxTimestamp), want...)
 	wantNames(t, names(t, s, table, before))
 	c := begin(t, s, table)
-	ids(t, s, c, table, vals("gone", 1))
+	wantIDs(t, s, c, table, vals("gone", 1))
 	if err := s.Abort(ctx, c); err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,7 @@ func TestDroppingPartitions(t *testing.T) {
 		t.Fatal(err)
 	}
 	writer, dropper := begin(t, s, table), begin(t, s, table)
-	old := ids(t, s, writer, table, vals("a", 1))
+	old := wantIDs(t, s, writer, table, vals("a", 1))
 	if err := s.DropPartitions(ctx, dropper, table.ID, []storage.PartitionID{parts[0].ID}); err != nil {
 		t.Fatal(err)
 	}
@@ -166,18 +166,18 @@ func TestDroppingPartitions(t *testing.T) {
 	wantNames(t, names(t, s, table, storage.MaxTimestamp), "ds=b/hr=1", "ds=c/hr=1")
 	wantNames(t, names(t, s, table, pin.At()), "ds=a/hr=1", "ds=b/hr=1", "ds=c/hr=1")
 	_, err = s.Commit(ctx, writer, nil)
-	wantError(t, err, fault.Retryable, "HY000", "a partition of default.logs was dropped or renamed while it was written: run the statement again")
+	wantError(t, err, fault.Retryable, "40001", "a partition of default.logs was dropped or renamed while it was written: run the statement again")
 	if err := s.Abort(ctx, writer); err != nil {
 		t.Fatal(err)
 	}
 	again := begin(t, s, table)
-	if fresh := ids(t, s, again, table, vals("a", 1)); fresh[0] == old[0] {
+	if fresh := wantIDs(t, s, again, table, vals("a", 1)); fresh[0] == old[0] {
 		t.Errorf("the id of a dropped partition came back")
 	}
 
 	// A rename under a writer's feet.
 	writer = begin(t, s, table)
-	ids(t, s, writer, table, vals("b", 1))
+	wantIDs(t, s, writer, table, vals("b", 1))
 	renamed := *parts[1]
 	renamed.Values = vals("c", 1)
 	wantError(t, s.AlterPartitions(ctx, table.ID, []catalog.Partition{renamed}), fault.User, "42000", "partition ds=c/hr=1 of table default.logs exists already")
@@ -235,7 +235,7 @@ func TestAlterTable(t *testing.T) {
 		t.Errorf("altered %+v", got)
 	}
 	_, err = s.AlterTable(ctx, change)
-	wantError(t, err, fault.Retryable, "HY000", "table default.records was changed by somebody else meanwhile: run the statement again")
+	wantError(t, err, fault.Retryable, "40001", "table default.records was changed by somebody else meanwhile: run the statement again")
 	if _, err := s.CreateTable(ctx, occurrence(), onePlace(s)); err != nil {
 		t.Errorf("the old name is not free: %v", err)
 	}
