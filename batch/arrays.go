@@ -239,9 +239,13 @@ func (t *Text) Size(n int) int {
 	return int(t.offsets[n] - t.offsets[0])
 }
 
-// Plain returns a with a dictionary decoded; other arrays as they are.
+// Plain returns a with dictionaries decoded, inside nested arrays too; other
+// arrays as they are.
 func Plain(a arrow.Array) arrow.Array {
 	if !IsDictionary(a) {
+		if len(a.Data().Children()) > 0 {
+			return plainNested(a)
+		}
 		return a
 	}
 	n, valid := a.Len(), Validity(a)

@@ -43,6 +43,10 @@ func Gather(a arrow.Array, at []int32) arrow.Array {
 		return NewDictionary(gatherValues(Values[int32](a), at), gatherValidity(a, at), DictionaryOf(a))
 	case arrow.STRING, arrow.BINARY:
 		return gatherText(a, at)
+	case arrow.LIST, arrow.MAP:
+		return gatherList(a, at)
+	case arrow.STRUCT:
+		return gatherStruct(a, at)
 	}
 	panic(fmt.Sprintf("batch: gather of %s", dt))
 }
@@ -173,6 +177,10 @@ func Concat(parts []arrow.Array) arrow.Array {
 			}
 		}
 		return NewText(dt, offsets, data, concatValidity(parts, n))
+	case arrow.LIST, arrow.MAP:
+		return concatLists(dt, parts, n)
+	case arrow.STRUCT:
+		return concatStructs(dt, parts, n)
 	}
 	panic(fmt.Sprintf("batch: concat of %s", dt))
 }
@@ -320,6 +328,18 @@ func Bytes(a arrow.Array) int64 {
 		return n*4 + int64(o[d.Offset()+d.Len()]-o[d.Offset()])
 	case *arrow.BooleanType:
 		return n / 8
+	case *arrow.ListType, *arrow.MapType:
+		offsets, values := ListOf(a)
+		if n == 0 {
+			return 0
+		}
+		return n*4 + Bytes(Slice(values, int(offsets[0]), int(offsets[n])))
+	case *arrow.StructType:
+		size := n / 8
+		for i := range dt.NumFields() {
+			size += Bytes(FieldOf(a, i))
+		}
+		return size
 	case arrow.FixedWidthDataType:
 		return n * int64(dt.BitWidth()) / 8
 	}

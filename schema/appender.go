@@ -39,6 +39,9 @@ type Appender struct {
 	offsets []int32 // plain text and binary: n+1 of them
 	text    []byte
 	dict    *dictionary // text while it pays
+	// children are the appenders of a nested value's parts: array 1, map 2, struct
+	// as many as fields, union its tag (tinyint) and its alternatives.
+	children []*Appender
 }
 
 // NewAppender returns an appender of arrays with about capacity elements. The
@@ -48,14 +51,31 @@ func NewAppender(t Type, capacity int) *Appender {
 	if t.IsText() {
 		a.dict = newDictionary()
 	}
+	a.makeChildren()
 	a.reset()
 	return a
+}
+
+func (a *Appender) makeChildren() {
+	if a.t.Kind == Union {
+		a.children = append(a.children, NewPlainAppender(TinyIntType, a.capacity))
+	}
+	for k := range a.t.Parts() {
+		a.children = append(a.children, NewPlainAppender(a.t.Part(k), a.capacity))
+	}
+}
+
+// endList ends an array or map whose elements were appended to the children.
+func (a *Appender) endList() {
+	a.offsets = append(a.offsets, int32(a.children[0].n))
+	a.n++
 }
 
 // NewPlainAppender is NewAppender whose text arrays are never
 // dictionary-coded.
 func NewPlainAppender(t Type, capacity int) *Appender {
 	a := &Appender{t: t, capacity: max(capacity, 1)}
+	a.makeChildren()
 	a.reset()
 	return a
 }
@@ -68,7 +88,11 @@ func (a *Appender) Len() int { return a.n }
 
 // Bytes returns about how many bytes of memory they take.
 func (a *Appender) Bytes() int {
-	return len(a.text) + 4*(len(a.i32)+len(a.offsets)+len(a.f32)) + 8*(len(a.i64)+len(a.f64)) +
+	inner := 0
+	for _, c := range a.children {
+		inner += c.Bytes()
+	}
+	return inner + len(a.text) + 4*(len(a.i32)+len(a.offsets)+len(a.f32)) + 8*(len(a.i64)+len(a.f64)) +
 		16*len(a.d128) + len(a.i8) + 2*len(a.i16) + len(a.bits)
 }
 
@@ -91,6 +115,8 @@ func (a *Appender) reset() {
 		a.f64 = make([]float64, 0, a.capacity)
 	case Decimal, Timestamp, TimestampTZ, IntervalDayTime:
 		a.d128 = make([]decimal128.Num, 0, a.capacity)
+	case Array, Map:
+		a.offsets = append(make([]int32, 0, a.capacity+1), 0)
 	case String, Char, Varchar, Binary:
 		if a.dict != nil {
 			a.i32, a.offsets = make([]int32, 0, a.capacity), nil
@@ -145,6 +171,12 @@ func (a *Appender) appendNull() {
 			a.i32 = append(a.i32, 0)
 		} else {
 			a.offsets = append(a.offsets, int32(len(a.text)))
+		}
+	case Array, Map:
+		a.offsets = append(a.offsets, int32(a.children[0].n))
+	case Struct, Union:
+		for _, c := range a.children {
+			c.appendNull()
 		}
 	}
 	a.n++
@@ -224,6 +256,15 @@ func (a *Appender) AppendCells(data []byte, cells []Cell, bad []int32) []int32 {
 				continue
 			}
 			a.appendBytes(parseBinary(data[c.Start : c.Start+c.Len]))
+		}
+	case Array, Map, Struct, Union:
+		f := NewCellForm(2, 3, 0, `\N`)
+		for i, c := range cells {
+			if c.Len < 0 {
+				a.appendNull()
+			} else if !a.AppendNested(data[c.Start:c.Start+c.Len], f) {
+				bad = append(bad, int32(i))
+			}
 		}
 	default: // Void, intervals: no text form in files
 		for i, c := range cells {
@@ -358,6 +399,32 @@ func (a *Appender) AppendDatum(d Datum) {
 	case String, Char, Varchar, Binary:
 		a.appendBytes(cutText(a.t, []byte(d.S)))
 		return
+	case Array:
+		for _, e := range d.List {
+			a.children[0].AppendDatum(e)
+		}
+		a.endList()
+		return
+	case Map:
+		for k := 0; k+1 < len(d.List); k += 2 {
+			a.children[0].AppendDatum(d.List[k])
+			a.children[1].AppendDatum(d.List[k+1])
+		}
+		a.endList()
+		return
+	case Struct:
+		for k, c := range a.children {
+			c.AppendDatum(d.List[k])
+		}
+	case Union:
+		a.children[0].AppendDatum(Datum{Type: TinyIntType, I: d.I})
+		for k, c := range a.children[1:] {
+			if k == int(d.I) {
+				c.AppendDatum(d.List[0])
+			} else {
+				c.appendNull()
+			}
+		}
 	default:
 		a.appendNull()
 		return
@@ -403,6 +470,8 @@ func (a *Appender) Finish() arrow.Array {
 		data := array.NewData(a.t.Arrow(), a.n, []*memory.Buffer{valid,
 			memory.NewBufferBytes(arrow.Int32Traits.CastToBytes(a.offsets)), memory.NewBufferBytes(a.text)}, nil, a.nulls, 0)
 		out = array.MakeFromData(data)
+	case Array, Map, Struct, Union:
+		out = a.finishNested(valid)
 	default:
 		out = array.NewNull(a.n)
 	}
@@ -413,4 +482,24 @@ func (a *Appender) Finish() arrow.Array {
 
 func fixed(a *Appender, valid *memory.Buffer, values []byte) arrow.Array {
 	return array.MakeFromData(array.NewData(a.t.Arrow(), a.n, []*memory.Buffer{valid, memory.NewBufferBytes(values)}, nil, a.nulls, 0))
+}
+
+func (a *Appender) finishNested(valid *memory.Buffer) arrow.Array {
+	children := make([]arrow.ArrayData, len(a.children))
+	n := 0
+	for k, c := range a.children {
+		n = c.n
+		children[k] = c.Finish().Data()
+	}
+	dt := a.t.Arrow()
+	buffers := []*memory.Buffer{valid}
+	switch a.t.Kind {
+	case Map:
+		entries := array.NewData(dt.(*arrow.MapType).Elem(), n, []*memory.Buffer{nil}, children, 0, 0)
+		children = []arrow.ArrayData{entries}
+		fallthrough
+	case Array:
+		buffers = append(buffers, memory.NewBufferBytes(arrow.Int32Traits.CastToBytes(a.offsets)))
+	}
+	return array.MakeFromData(array.NewData(dt, a.n, buffers, children, a.nulls, 0))
 }

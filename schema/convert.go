@@ -44,7 +44,7 @@ func FromArrow(a arrow.Array, i int, t Type) Datum {
 	case *array.Null:
 		d.Null = true
 	default:
-		panic("schema: no datum of " + a.DataType().String())
+		fromArrowNested(&d, a, i)
 	}
 	return d
 }

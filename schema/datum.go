@@ -42,6 +42,8 @@ func Compare(a, b Datum) int {
 		return strings.Compare(strings.TrimRight(a.S, " "), strings.TrimRight(b.S, " "))
 	case Binary:
 		return bytes.Compare([]byte(a.S), []byte(b.S))
+	case Array, Map, Struct, Union:
+		return compareNested(a, b)
 	default:
 		return cmp.Compare(a.I, b.I)
 	}

@@ -20,6 +20,7 @@ import (
 //     fine, so is a zone, which only timestamp with local time zone heeds;
 //   - char and varchar are cut to their length in code points; char loses
 //     trailing blanks;
+//   - nested values have Hive's default separators (see CellForm for others);
 //   - binary is base64 if it is well-formed base64, else the bytes themselves.
 func ParseText(t Type, cell []byte) (d Datum, ok bool) {
 	d = Datum{Type: t}
@@ -51,6 +52,8 @@ func ParseText(t Type, cell []byte) (d Datum, ok bool) {
 		d.S, ok = string(cutText(t, cell)), true
 	case Binary:
 		d.S, ok = string(parseBinary(cell)), true
+	case Array, Map, Struct, Union:
+		return ParseNested(t, cell, NewCellForm(2, 3, 0, `\N`))
 	}
 	if !ok {
 		return NullOf(t), false

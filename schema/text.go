@@ -50,6 +50,8 @@ func (d Datum) AppendTo(dst []byte) []byte {
 		return append(dst, d.S...)
 	case Char:
 		return appendChar(dst, d.S, int(d.Type.Length))
+	case Array, Map, Struct, Union:
+		return appendJSONDatum(dst, d)
 	}
 	return appendIntegral(dst, d.Type.Kind, d.I)
 }
@@ -57,7 +59,7 @@ func (d Datum) AppendTo(dst []byte) []byte {
 // AppendText appends element i of an array of type t in Hive's rendering, as
 // the Hive command line prints it; NULL is "NULL". The array may be
 // dictionary-coded text. Decimals keep their column's scale, char is padded,
-// binary is raw, an instant (timestamp with local time zone) is shown in UTC.
+// binary is raw, nested values are JSON, an instant (timestamp with local time zone) is shown in UTC.
 func AppendText(dst []byte, t Type, a arrow.Array, i int) []byte {
 	if a.IsNull(i) {
 		return append(dst, nullText...)
@@ -99,6 +101,8 @@ func AppendText(dst []byte, t Type, a arrow.Array, i int) []byte {
 			return appendIntervalDayTime(dst, v)
 		}
 		return AppendDecimal(dst, v, int(t.Scale))
+	case *array.List, *array.Map, *array.Struct:
+		return appendJSON(dst, t, a, i)
 	}
 	return FromArrow(a, i, t).AppendTo(dst)
 }

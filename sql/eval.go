@@ -32,7 +32,7 @@ func (e *evaluator) vector(x plan.Expr) (function.Vector, error) {
 		for i, a := range x.Args {
 			types[i] = a.Type()
 		}
-		sig, err := e.functions.Resolve(x.Name, types)
+		sig, err := e.functions.Resolve(x.Name, types, plan.Constants(x.Args)...)
 		if err != nil {
 			return function.Vector{}, err
 		}

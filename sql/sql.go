@@ -221,7 +221,7 @@ func (c *compiler) volatile(call *plan.Call) bool {
 	for i, a := range call.Args {
 		types[i] = a.Type()
 	}
-	sig, err := c.env.Functions.Resolve(call.Name, types)
+	sig, err := c.env.Functions.Resolve(call.Name, types, plan.Constants(call.Args)...)
 	return err == nil && sig.Volatile
 }
 

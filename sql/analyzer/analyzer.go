@@ -20,7 +20,7 @@ import (
 // FunctionSet is what the analyzer needs of the function registry. Errors of
 // Resolve name the function, the argument types and what would be right.
 type FunctionSet interface {
-	Resolve(name string, args []schema.Type) (function.Signature, error)
+	Resolve(name string, args []schema.Type, constants ...*schema.Datum) (function.Signature, error)
 	ResolveAggregate(name string, args []schema.Type, distinct bool) (function.AggregateSignature, error)
 	IsAggregate(name string) bool
 	Names() []string

@@ -168,7 +168,7 @@ func (b *binder) function(pos ast.Pos, name string, args ...plan.Expr) (plan.Exp
 	for i, x := range args {
 		types[i] = x.Type()
 	}
-	sig, err := b.a.o.Functions.Resolve(name, types)
+	sig, err := b.a.o.Functions.Resolve(name, types, plan.Constants(args)...)
 	if err != nil {
 		return nil, At(pos, err)
 	}

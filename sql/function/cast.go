@@ -19,6 +19,7 @@ import (
 //   - a timestamp is seconds as a number; an integer is milliseconds as a
 //     timestamp, a float or decimal seconds (hive.int.timestamp.conversion.in.seconds
 //     = false);
+//   - arrays, maps, structs and unions part by part, structs by position;
 //   - booleans are TRUE and FALSE as text, decimals lose trailing zeros.
 func Cast(from, to schema.Type) (Kernel, bool) {
 	k := castKernel(from, to)
@@ -41,6 +42,8 @@ func castKernel(from, to schema.Type) Kernel {
 		return same // char is stored without its padding
 	case to.Kind == schema.String && from.Kind == schema.Binary, to.Kind == schema.Binary && from.IsText():
 		return recast(to)
+	case from.IsNested() && to.IsNested():
+		return castNested(from, to)
 	case from.IsText():
 		if to.Kind == schema.Boolean {
 			return textToBoolean
@@ -75,6 +78,61 @@ func castKernel(from, to schema.Type) Kernel {
 		return toTimestamp(from, to)
 	}
 	return nil
+}
+
+// castNested casts the parts of a nested value.
+func castNested(from, to schema.Type) Kernel {
+	if from.Kind != to.Kind || from.Parts() != to.Parts() {
+		return nil
+	}
+	parts := make([]Kernel, from.Parts())
+	for k := range parts {
+		if parts[k] = castKernel(from.Part(k), to.Part(k)); parts[k] == nil {
+			return nil
+		}
+	}
+	part := func(c *Context, k int, a arrow.Array) (arrow.Array, error) {
+		v, err := parts[k](c, a.Len(), []Vector{{Array: a}})
+		if err != nil {
+			return nil, err
+		}
+		return batch.Plain(v.Rows(a.Len())), nil
+	}
+	return func(c *Context, n int, args []Vector) (Vector, error) {
+		a := args[0].Array
+		valid := batch.Validity(a)
+		if from.Kind == schema.Struct || from.Kind == schema.Union {
+			var fields []arrow.Array
+			if from.Kind == schema.Union {
+				fields = append(fields, batch.FieldOf(a, 0))
+			}
+			for k, first := 0, len(fields); k < len(parts); k++ {
+				f, err := part(c, k, batch.FieldOf(a, k+first))
+				if err != nil {
+					return Vector{}, err
+				}
+				fields = append(fields, f)
+			}
+			return Vector{Array: batch.NewStruct(to.Arrow(), n, fields, valid)}, nil
+		}
+		offsets, values := batch.ListOf(a)
+		if from.Kind == schema.Array {
+			child, err := part(c, 0, values)
+			if err != nil {
+				return Vector{}, err
+			}
+			return Vector{Array: batch.NewList(to.Arrow(), offsets, child, valid)}, nil
+		}
+		keys, err := part(c, 0, batch.FieldOf(values, 0))
+		if err != nil {
+			return Vector{}, err
+		}
+		items, err := part(c, 1, batch.FieldOf(values, 1))
+		if err != nil {
+			return Vector{}, err
+		}
+		return Vector{Array: newMap(to, offsets, keys, items, valid)}, nil
+	}
 }
 
 // recast gives the same bytes another type.

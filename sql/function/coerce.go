@@ -32,7 +32,7 @@ func CommonType(a, b schema.Type) (schema.Type, bool) {
 		a.IsText() && b.Kind == schema.Binary, a.Kind == schema.Binary && b.IsText():
 		return schema.StringType, true
 	}
-	return schema.Type{}, false
+	return nestedType(CommonType, a, b)
 }
 
 // UnionType returns the type that can hold values of a and b in one column
@@ -46,7 +46,7 @@ func UnionType(a, b schema.Type) (schema.Type, bool) {
 	if a.IsText() && b.IsPrimitive() || b.IsText() && a.IsPrimitive() {
 		return schema.StringType, true
 	}
-	return schema.Type{}, false
+	return nestedType(UnionType, a, b)
 }
 
 // sameFamily has the rules that comparison and union share.
@@ -72,6 +72,23 @@ func sameFamily(a, b schema.Type) (schema.Type, bool) {
 		return schema.TimestampType, true
 	}
 	return schema.Type{}, false
+}
+
+// nestedType applies a rule to the parts of two nested types of one kind; a struct's
+// field names are the first one's.
+func nestedType(rule func(a, b schema.Type) (schema.Type, bool), a, b schema.Type) (schema.Type, bool) {
+	if !a.IsNested() || a.Kind != b.Kind || a.Parts() != b.Parts() {
+		return schema.Type{}, false
+	}
+	fields := make([]schema.Field, a.Parts())
+	for k := range fields {
+		t, ok := rule(a.Part(k), b.Part(k))
+		if !ok {
+			return schema.Type{}, false
+		}
+		fields[k] = schema.Field{Name: a.Nested.Fields[k].Name, Type: t}
+	}
+	return schema.Type{Kind: a.Kind, Nested: &schema.Nested{Fields: fields}}, true
 }
 
 // commonNumeric promotes tinyint -> smallint -> int -> bigint -> decimal ->

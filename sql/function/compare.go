@@ -73,7 +73,17 @@ func repeated(t schema.Type, n int) []schema.Type {
 }
 
 // ordered reports whether values of t have an order here.
-func ordered(t schema.Type) bool { return t.IsPrimitive() || isInterval(t) }
+func ordered(t schema.Type) bool {
+	if t.IsNested() {
+		for k := range t.Parts() {
+			if p := t.Part(k); p.Kind != schema.Void && !ordered(p) {
+				return false
+			}
+		}
+		return true
+	}
+	return t.IsPrimitive() || isInterval(t)
+}
 
 func comparable2(args []schema.Type) (schema.Type, error) {
 	if err := arity(args, 2, 2); err != nil {
@@ -151,6 +161,9 @@ func compareBits(op comparison, t schema.Type, n int, a, b Vector) []byte {
 		return packBits(n, func(i int) bool { return op.of(compare128(x.at(i), y.at(i))) })
 	case schema.Void:
 		return make([]byte, bytesFor(n))
+	case schema.Array, schema.Map, schema.Struct, schema.Union:
+		am, bm := a.mask(), b.mask()
+		return packBits(n, func(i int) bool { return op.of(schema.CompareAt(t, a.Array, i&am, b.Array, i&bm)) })
 	default:
 		return compareText(op, t, n, a, b)
 	}
@@ -401,7 +414,7 @@ type constantSet struct {
 	hasNull bool
 	numbers map[uint64]struct{}
 	wide    map[decimal128.Num]struct{}
-	text    map[string]struct{}
+	text    map[string]struct{} // also the keys of nested values
 }
 
 func (s *constantSet) isOf(list []Vector) bool {
@@ -430,6 +443,8 @@ func newConstantSet(t schema.Type, list []Vector) *constantSet {
 		case isBytes(t):
 			x := batch.TextOf(v.Array)
 			s.text[string(s.trim(x.Bytes(0)))] = struct{}{}
+		case t.IsNested():
+			s.text[string(schema.AppendKey(nil, t, v.Array, 0))] = struct{}{}
 		default:
 			s.numbers[Bits64(t, v.Array, nil)[0]] = struct{}{}
 		}
@@ -465,6 +480,13 @@ func (s *constantSet) contains(n int, v Vector) Vector {
 				_, ok := s.text[string(s.trim(x.Bytes(i)))]
 				set(i, ok)
 			}
+		}
+	case s.t.IsNested():
+		var key []byte
+		for i := range n {
+			key = schema.AppendKey(key[:0], s.t, v.Array, i)
+			_, ok := s.text[string(key)]
+			set(i, ok)
 		}
 	case len(s.numbers) <= 8:
 		want := make([]uint64, 0, 8)

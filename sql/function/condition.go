@@ -191,6 +191,8 @@ func Select(t schema.Type, which []int32, arms []Vector) Vector {
 		return selectFixed[decimal128.Num](dt, which, arms, valid)
 	case arrow.STRING, arrow.BINARY:
 		return selectText(t, which, arms, valid)
+	case arrow.LIST, arrow.MAP, arrow.STRUCT:
+		return selectNested(which, arms)
 	}
 	panic(fmt.Sprintf("function: no selection of %s", t))
 }
@@ -259,4 +261,19 @@ func selectText(t schema.Type, which []int32, arms []Vector, valid []byte) Vecto
 		offsets[i+1] = int32(len(data))
 	}
 	return Vector{Array: batch.NewText(t.Arrow(), offsets, data, valid)}
+}
+
+// selectNested puts the arms side by side and picks from them.
+func selectNested(which []int32, arms []Vector) Vector {
+	parts, from := make([]arrow.Array, len(arms)), make([]int32, len(arms))
+	total := int32(0)
+	for k, v := range arms {
+		parts[k], from[k] = batch.Plain(v.Array), total
+		total += int32(v.Array.Len())
+	}
+	at := make([]int32, len(which))
+	for i, w := range which {
+		at[i] = from[w] + int32(i&arms[w].mask())
+	}
+	return Vector{Array: batch.Gather(batch.Concat(parts), at)}
 }

@@ -13,22 +13,42 @@ import (
 // binder binds a scalar function to argument types, or says why it can't.
 type binder func(args []schema.Type) (Signature, error)
 
+// constantBinder binds a scalar function whose result type, or number of columns,
+// depends on the values of constant arguments; constants[i] is nil where argument i
+// isn't one.
+type constantBinder func(args []schema.Type, constants []*schema.Datum) (Signature, error)
+
 // aggregateBinder binds an aggregate function.
 type aggregateBinder func(args []schema.Type) (AggregateSignature, error)
+
+// withinBinder binds an aggregate with WITHIN GROUP (ORDER BY order).
+type withinBinder func(args, order []schema.Type, dirs []Direction) (AggregateSignature, error)
+
+// tableBinder binds a table-generating function.
+type tableBinder func(args []schema.Type, constants []*schema.Datum) (TableSignature, error)
+
+// windowBinder binds a window function.
+type windowBinder func(args []schema.Type) (WindowSignature, error)
 
 // Registry has functions by name. It is immutable once built and safe for
 // concurrent use; so are the signatures it gives out.
 type Registry struct {
 	scalars    map[string]binder
+	constants  map[string]constantBinder // scalars too
 	aggregates map[string]aggregateBinder
+	within     map[string]withinBinder
+	tables     map[string]tableBinder
+	windows    map[string]windowBinder
 }
 
 // Builtin returns a registry of all built-in functions.
 func Builtin() *Registry {
-	r := &Registry{scalars: make(map[string]binder), aggregates: make(map[string]aggregateBinder)}
+	r := &Registry{scalars: make(map[string]binder), constants: make(map[string]constantBinder),
+		aggregates: make(map[string]aggregateBinder), within: make(map[string]withinBinder),
+		tables: make(map[string]tableBinder), windows: make(map[string]windowBinder)}
 	for _, add := range []func(*Registry){
 		addComparisons, addLogic, addArithmetic, addConditions, addText, addPatterns, addMath, addDates, addHashes,
-		addAggregates,
+		addAggregates, addWithin, addTables, addWindows,
 	} {
 		add(r)
 	}
@@ -41,6 +61,20 @@ func (r *Registry) add(names string, b binder) {
 	}
 }
 
+func (r *Registry) addConstant(names string, b constantBinder) {
+	for name := range strings.FieldsSeq(names) {
+		r.constants[name] = b
+	}
+}
+
+func (r *Registry) addTable(name string, b tableBinder) { r.tables[name] = b }
+
+func (r *Registry) addWindow(names string, b windowBinder) {
+	for name := range strings.FieldsSeq(names) {
+		r.windows[name] = b
+	}
+}
+
 func (r *Registry) addAggregate(names string, b aggregateBinder) {
 	for name := range strings.FieldsSeq(names) {
 		r.aggregates[name] = b
@@ -49,18 +83,30 @@ func (r *Registry) addAggregate(names string, b aggregateBinder) {
 
 // Resolve binds the scalar function (or operator) called name to arguments of
 // these types; VOID stands for a NULL literal. The caller casts each argument
-// whose type differs from the signature's. Errors are the user's: an unknown
-// name, a wrong number of arguments, types that fit no form of the function.
-func (r *Registry) Resolve(name string, args []schema.Type) (Signature, error) {
+// whose type differs from the signature's. Of a few functions the result type depends
+// on constants (the names in named_struct, the places of round): constants, if any,
+// has an element for each argument, nil where it isn't a literal. Errors are the user's:
+// an unknown name, a wrong number of arguments, types that fit no form of the function.
+func (r *Registry) Resolve(name string, args []schema.Type, constants ...*schema.Datum) (Signature, error) {
 	name = strings.ToLower(name)
 	bind, ok := r.scalars[name]
-	if !ok {
-		if r.IsAggregate(name) {
-			return Signature{}, fault.Userf("%s is an aggregate function and can't be used here", name)
-		}
+	withConstants, ok2 := r.constants[name]
+	var s Signature
+	var err error
+	switch {
+	case ok2:
+		s, err = withConstants(args, perArgument(args, constants))
+	case ok:
+		s, err = bind(args)
+	case r.IsAggregate(name):
+		return Signature{}, fault.Userf("%s is an aggregate function and can't be used here", name)
+	case r.IsTable(name):
+		return Signature{}, fault.Userf("%s makes rows: use it alone in the select list or in LATERAL VIEW", name)
+	case r.IsWindow(name):
+		return Signature{}, fault.Userf("%s is a window function and needs OVER (...)", name)
+	default:
 		return Signature{}, r.unknown(name)
 	}
-	s, err := bind(args)
 	if err != nil {
 		return Signature{}, describe(name, args, err)
 	}
@@ -75,7 +121,10 @@ func (r *Registry) ResolveAggregate(name string, args []schema.Type, distinct bo
 	name = strings.ToLower(name)
 	bind, ok := r.aggregates[name]
 	if !ok {
-		if _, scalar := r.scalars[name]; scalar {
+		if _, within := r.within[name]; within {
+			return AggregateSignature{}, fault.Userf("%s needs WITHIN GROUP (ORDER BY ...)", name)
+		}
+		if r.Has(name) {
 			return AggregateSignature{}, fault.Userf("%s is not an aggregate function", name)
 		}
 		return AggregateSignature{}, r.unknown(name)
@@ -90,16 +139,90 @@ func (r *Registry) ResolveAggregate(name string, args []schema.Type, distinct bo
 	return s, nil
 }
 
+// perArgument returns one entry for each argument.
+func perArgument(args []schema.Type, constants []*schema.Datum) []*schema.Datum {
+	if len(constants) == len(args) {
+		return constants
+	}
+	return make([]*schema.Datum, len(args))
+}
+
+// ResolveTable binds a table-generating function; see Resolve about constants.
+func (r *Registry) ResolveTable(name string, args []schema.Type, constants ...*schema.Datum) (TableSignature, error) {
+	name = strings.ToLower(name)
+	bind, ok := r.tables[name]
+	if !ok {
+		if r.Has(name) || r.IsAggregate(name) {
+			return TableSignature{}, fault.Userf("%s is not a table-generating function", name)
+		}
+		return TableSignature{}, r.unknown(name)
+	}
+	s, err := bind(args, perArgument(args, constants))
+	if err != nil {
+		return TableSignature{}, describe(name, args, err)
+	}
+	return s, nil
+}
+
+// ResolveWindow binds a window function that is no aggregate.
+func (r *Registry) ResolveWindow(name string, args []schema.Type) (WindowSignature, error) {
+	name = strings.ToLower(name)
+	bind, ok := r.windows[name]
+	if !ok {
+		return WindowSignature{}, r.unknown(name)
+	}
+	s, err := bind(args)
+	if err != nil {
+		return WindowSignature{}, describe(name, args, err)
+	}
+	return s, nil
+}
+
+// ResolveWithinGroup binds name(args) WITHIN GROUP (ORDER BY order): percentile_cont and
+// percentile_disc, and rank, dense_rank, percent_rank and cume_dist of a hypothetical row.
+// The signature's Args are args, then order.
+func (r *Registry) ResolveWithinGroup(name string, args, order []schema.Type, dirs []Direction) (AggregateSignature, error) {
+	name = strings.ToLower(name)
+	bind, ok := r.within[name]
+	if !ok {
+		if r.Has(name) || r.IsAggregate(name) || r.IsWindow(name) {
+			return AggregateSignature{}, fault.Userf("%s doesn't take WITHIN GROUP (ORDER BY ...)", name)
+		}
+		return AggregateSignature{}, r.unknown(name)
+	}
+	s, err := bind(args, order, dirs)
+	if err != nil {
+		return AggregateSignature{}, describe(name, args, err)
+	}
+	return s, nil
+}
+
 // Has reports whether there is a scalar function called name.
 func (r *Registry) Has(name string) bool {
-	_, ok := r.scalars[strings.ToLower(name)]
+	name = strings.ToLower(name)
+	_, ok := r.scalars[name]
+	_, ok2 := r.constants[name]
+	return ok || ok2
+}
+
+// IsTable reports whether there is a table-generating function called name.
+func (r *Registry) IsTable(name string) bool {
+	_, ok := r.tables[strings.ToLower(name)]
+	return ok
+}
+
+// IsWindow reports whether there is a window function, that is no aggregate, called name.
+func (r *Registry) IsWindow(name string) bool {
+	_, ok := r.windows[strings.ToLower(name)]
 	return ok
 }
 
 // IsAggregate reports whether there is an aggregate function called name.
 func (r *Registry) IsAggregate(name string) bool {
-	_, ok := r.aggregates[strings.ToLower(name)]
-	return ok
+	name = strings.ToLower(name)
+	_, ok := r.aggregates[name]
+	_, ok2 := r.within[name]
+	return ok || ok2 && !r.IsWindow(name)
 }
 
 // Names returns the names of all functions and operators, sorted.
@@ -108,7 +231,19 @@ func (r *Registry) Names() []string {
 	for name := range r.scalars {
 		out = append(out, name)
 	}
+	for name := range r.constants {
+		out = append(out, name)
+	}
 	for name := range r.aggregates {
+		out = append(out, name)
+	}
+	for name := range r.within {
+		out = append(out, name)
+	}
+	for name := range r.tables {
+		out = append(out, name)
+	}
+	for name := range r.windows {
 		out = append(out, name)
 	}
 	sort.Strings(out)

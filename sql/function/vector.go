@@ -20,6 +20,17 @@ func NullArray(t schema.Type, n int) arrow.Array {
 		return batch.NewBoolean(make([]byte, (n+7)/8), n, none)
 	case arrow.STRING, arrow.BINARY:
 		return batch.NewText(dt, make([]int32, n+1), nil, none)
+	case arrow.LIST, arrow.MAP:
+		return batch.NewList(dt, make([]int32, n+1), batch.EmptyOf(dt.(interface{ Elem() arrow.DataType }).Elem()), none)
+	case arrow.STRUCT:
+		var fields []arrow.Array
+		if t.Kind == schema.Union {
+			fields = append(fields, NullArray(schema.TinyIntType, n))
+		}
+		for k := range t.Parts() {
+			fields = append(fields, NullArray(t.Part(k), n))
+		}
+		return batch.NewStruct(dt, n, fields, none)
 	default:
 		width := dt.(arrow.FixedWidthDataType).BitWidth() / 8
 		switch width {
@@ -42,6 +53,14 @@ func nullOf(t schema.Type) Vector { return Vector{Array: NullArray(t, 1), Const:
 
 // isNull reports whether v is a constant NULL.
 func (v Vector) isNull() bool { return v.Const && v.Array.NullN() > 0 }
+
+// Rows returns v as an array of n values, a constant spread out.
+func (v Vector) Rows(n int) arrow.Array {
+	if !v.Const {
+		return v.Array
+	}
+	return batch.Gather(v.Array, make([]int32, n))
+}
 
 // mask is what an index is ANDed with: all ones, or zero for a constant.
 func (v Vector) mask() int {

@@ -102,7 +102,7 @@ func (c *compiler) build(e plan.Expr) (x expression, volatile bool, err error) {
 		for i, a := range e.Args {
 			types[i] = a.Type()
 		}
-		s, err := c.registry.Resolve(e.Name, types)
+		s, err := c.registry.Resolve(e.Name, types, plan.Constants(e.Args)...)
 		if err != nil {
 			return nil, false, err
 		}

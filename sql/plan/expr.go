@@ -119,3 +119,22 @@ func joinExprs(es []Expr) string {
 	}
 	return strings.Join(parts, ", ")
 }
+
+// Constants returns the values of those expressions that are literals, cast or not, and
+// nil for the others: what a function whose type depends on a constant is bound with.
+func Constants(es []Expr) []*schema.Datum {
+	out := make([]*schema.Datum, len(es))
+	for i, e := range es {
+		for {
+			c, ok := e.(*Cast)
+			if !ok || !c.Arg.Type().IsInteger() && !c.Arg.Type().IsText() || c.Arg.Type().IsText() != c.T.IsText() {
+				break
+			}
+			e = c.Arg
+		}
+		if l, ok := e.(*Literal); ok {
+			out[i] = &l.Value
+		}
+	}
+	return out
+}
