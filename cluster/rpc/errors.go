@@ -38,14 +38,11 @@ type remote struct {
 func (e *remote) Error() string   { return e.text }
 func (e *remote) Unwrap() []error { return e.is }
 
-// Status returns err as what a gRPC handler returns. A context's end stays one;
-// nil stays nil.
-func (t Translator) Status(err error) error {
+// Encode returns err as a message: what Status sends along, and what replies
+// carry in which an error is news and not a failure of the call. nil stays nil.
+func (t Translator) Encode(err error) *faultpb.Error {
 	if err == nil {
 		return nil
-	}
-	if _, ok := status.FromError(err); ok && !isClassified(err) {
-		return err // gRPC's own
 	}
 	e := &faultpb.Error{Class: uint32(fault.ClassOf(err)), Sqlstate: fault.StateOf(err), Message: err.Error()}
 	line, column := fault.PlaceOf(err)
@@ -66,6 +63,25 @@ func (t Translator) Status(err error) error {
 			}
 		}
 	}
+	if errors.Is(err, context.Canceled) {
+		e.Marks = append(e.Marks, markCanceled)
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		e.Marks = append(e.Marks, markDeadline)
+	}
+	return shorten(e)
+}
+
+// Status returns err as what a gRPC handler returns. A context's end stays one;
+// nil stays nil.
+func (t Translator) Status(err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, ok := status.FromError(err); ok && !isClassified(err) {
+		return err // gRPC's own
+	}
+	e := t.Encode(err)
 	code := codes.Internal
 	switch {
 	case errors.Is(err, context.Canceled):
@@ -79,7 +95,7 @@ func (t Translator) Status(err error) error {
 	}
 	// A status's message goes into a header, whose size is bounded.
 	s := status.New(code, clip(err.Error(), 512))
-	if withDetail, derr := s.WithDetails(shorten(e)); derr == nil {
+	if withDetail, derr := s.WithDetails(e); derr == nil {
 		s = withDetail
 	}
 	return s.Err()
@@ -122,7 +138,7 @@ func (t Translator) Error(peer string, err error) error {
 	}
 	for _, d := range s.Details() {
 		if e, ok := d.(*faultpb.Error); ok {
-			return t.decode(e, s.Code())
+			return t.Decode(e)
 		}
 	}
 	switch s.Code() {
@@ -142,15 +158,25 @@ func (t Translator) Error(peer string, err error) error {
 	return fault.Bugf("%s: %s: %s", peer, s.Code(), s.Message())
 }
 
-func (t Translator) decode(e *faultpb.Error, code codes.Code) error {
-	r := &remote{text: e.Message}
-	switch code {
-	case codes.Canceled:
-		r.is = append(r.is, context.Canceled)
-	case codes.DeadlineExceeded:
-		r.is = append(r.is, context.DeadlineExceeded)
+// Names of the marks that need no registration.
+const (
+	markCanceled = "context canceled"
+	markDeadline = "context deadline exceeded"
+)
+
+// Decode is the inverse of Encode.
+func (t Translator) Decode(e *faultpb.Error) error {
+	if e == nil {
+		return nil
 	}
+	r := &remote{text: e.Message}
 	for i, name := range e.Marks {
+		switch name {
+		case markCanceled:
+			r.is = append(r.is, context.Canceled)
+		case markDeadline:
+			r.is = append(r.is, context.DeadlineExceeded)
+		}
 		for _, m := range t.Marks {
 			if m.Name != name {
 				continue
