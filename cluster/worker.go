@@ -13,4 +13,7 @@ type Worker struct {
 	Host  string // normalised
 	Rack  string
 	Slots int
+	// Address is where its services listen, "host:port"; "" for a worker in the
+	// scheduler's own process.
+	Address string
 }

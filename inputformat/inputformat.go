@@ -28,6 +28,9 @@ type Split struct {
 	Bytes int64  // hints: never a filter; 0 = unknown
 	Rows  int64
 	Hosts []cluster.WorkerID // where copies live; empty: anywhere is as good
+	// Bound says that there are no copies but those on Hosts: the split can't be read
+	// while none of them is there.
+	Bound bool
 	Body  any
 }
 

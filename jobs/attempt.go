@@ -3,6 +3,7 @@ package jobs
 import (
 	"fmt"
 
+	"github.com/skepdb/skep/cluster"
 	"github.com/skepdb/skep/outputformat"
 	"github.com/skepdb/skep/schema"
 )
@@ -21,6 +22,8 @@ type Input struct {
 	Partitions int
 	Broadcast  bool
 	From       []AttemptID // the attempts that won, in task order
+	// Workers are where their output is, in From's order; nil: all in this process.
+	Workers []cluster.WorkerID
 }
 
 // Assignment is an attempt as a worker gets it: resolved, so that a worker
@@ -31,6 +34,9 @@ type Assignment struct {
 	Task   *Task
 	Inputs []Input           // in Stage.Inputs' order
 	Output outputformat.Spec // as Begin returned it; nil unless the stage writes the job's output
+	// Addresses are those of the workers that Inputs name. One that isn't there
+	// is this process's, or lost.
+	Addresses map[cluster.WorkerID]string
 }
 
 // Result is how an attempt ended.
@@ -41,6 +47,9 @@ type Result struct {
 	// Gone lists map attempts whose output no longer exists, if Err is because
 	// of that: the attempt is not to blame.
 	Gone []AttemptID
+	// Unavailable says that what the attempt needs is away for a while, such as a
+	// region of a worker that is not there: the attempt is not to blame.
+	Unavailable bool
 	// Killed says that the attempt ended because it was cancelled.
 	Killed bool
 	// Manifest is what the attempt wrote to the job's output, or nil.

@@ -179,6 +179,8 @@ type StageStatus struct {
 	Progress float64       // 0..1
 	Elapsed  time.Duration // from the first launch to the last end, or to now
 	Warning  string        // for people; empty if all is well
+	Parked   int           // tasks whose data is on no worker that is there
+	Waiting  string        // for people: what the stage waits for; empty if for nothing
 }
 
 // Status is a job's.

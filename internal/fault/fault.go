@@ -42,6 +42,7 @@ const (
 	StateBadData      = "22000"
 	StateInternal     = "XX000"
 	StateRetry        = "40001"
+	StateUnavailable  = "57P03" // what is needed is away for a while
 )
 
 // Error is an error with a class and, where it concerns SQL text, a place.
@@ -93,6 +94,16 @@ func Bugf(format string, args ...any) error { return newf(Bug, StateInternal, fo
 // Unsupportedf returns a user error with SQLSTATE 0A000.
 func Unsupportedf(format string, args ...any) error {
 	return newf(User, StateUnsupported, "not supported yet: "+format, args...)
+}
+
+// ErrUnavailable is in the tree of errors about something that is the only one of
+// its kind and away for a while, such as a region of a worker that is not
+// there: to wait helps, to try elsewhere doesn't.
+var ErrUnavailable = errors.New("unavailable")
+
+// Unavailablef returns an error of class Retryable that is ErrUnavailable.
+func Unavailablef(format string, args ...any) error {
+	return &Error{Class: Retryable, SQLState: StateUnavailable, Message: fmt.Sprintf(format, args...), inner: ErrUnavailable}
 }
 
 func newf(c Class, state, format string, args ...any) error {

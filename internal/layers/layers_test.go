@@ -27,11 +27,14 @@ var table = []row{
 	{"internal/fault", ""},
 	{"internal/nearest", ""},
 	{"internal/layers", ""},
+	{"internal/coding", ""},
+	{"internal/coding/codingtest", "internal/coding"},
 
 	// Protocols: generated code, see the ban on it below.
 	{"api", ""},
 	{"api/fault", ""},
 	{"api/node", ""},
+	{"api/jobs", "api/fault"},
 
 	// What everybody means by type, batch and worker.
 	{"schema", "internal/fault internal/nearest"},
@@ -64,6 +67,7 @@ var table = []row{
 
 	// Work, and who does it where.
 	{"jobs", "batch cluster inputformat internal/fault outputformat schema"},
+	{"jobs/wire", "api/jobs cluster cluster/rpc inputformat internal/coding internal/fault jobs outputformat schema"},
 	{"scheduler", "cluster internal/fault jobs"},
 	{"scheduler/server", "cluster internal/fault jobs outputformat scheduler"},
 	{"worker", "batch cluster inputformat internal/fault jobs outputformat schema shuffle"},
