@@ -2,7 +2,7 @@
 // the load of a text file, a filter and a group-by, beside DuckDB on the same
 // file in the same run. It prints medians and ratios.
 //
-//	go run ./bench [-rows N] [-names N] [-skewed] [-runs N] [-dir DIR] [-no-duck]
+//	go run ./bench [-rows N] [-names N] [-skewed] [-runs N] [-dir DIR] [-no-duck] [-keep] [-cpuprofile FILE]
 package main
 
 import (
@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/pprof"
 	"slices"
 	"strings"
 	"time"
@@ -30,6 +31,8 @@ func main() {
 	flag.IntVar(&b.runs, "runs", 7, "runs of each query")
 	flag.IntVar(&b.loads, "loads", 3, "runs of each load")
 	flag.StringVar(&b.dir, "dir", filepath.Join(os.TempDir(), "skep-bench"), "where the file and the data go")
+	flag.StringVar(&b.profile, "cpuprofile", "", "write a processor profile of the queries to this file")
+	flag.BoolVar(&b.keep, "keep", false, "measure queries on the tables of the run before, without loads")
 	noDuck := flag.Bool("no-duck", false, "measure Skep alone")
 	flag.Parse()
 	b.withDuck = !*noDuck
@@ -45,6 +48,8 @@ type bench struct {
 	runs, loads int
 	dir         string
 	withDuck    bool
+	profile     string
+	keep        bool
 
 	file string
 	size int64
@@ -80,9 +85,22 @@ func (b *bench) run(ctx context.Context) error {
 			return fmt.Errorf("build the DuckDB peer (-no-duck goes without): %w", err)
 		}
 	}
-	loads, err := b.measureLoads(ctx, duckProgram)
-	if err != nil {
-		return err
+	var loads []result
+	if !b.keep {
+		if loads, err = b.measureLoads(ctx, duckProgram); err != nil {
+			return err
+		}
+	}
+	if b.profile != "" {
+		f, err := os.Create(b.profile)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		if err := pprof.StartCPUProfile(f); err != nil {
+			return err
+		}
+		defer pprof.StopCPUProfile()
 	}
 	queries, err := b.measureQueries(ctx, duckProgram)
 	if err != nil {

@@ -235,7 +235,7 @@ func (t *Table) Load(ctx context.Context, o LoadOptions) (LoadResult, error) {
 		EmptyIsNull: o.format() != "text", OnError: sql.Abort, Reject: o.Reject,
 	}
 	if o.format() == "text" {
-		files.Escape = `\\`
+		files.Escape = `\`
 	}
 	switch o.OnError {
 	case "null":

@@ -81,7 +81,7 @@ func (f *file) open(meta segment.Meta, key []storage.KeyColumn) (*segment.Reader
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.reader == nil {
-		r, err := segment.Open(f.st.folder.FS(), f.st.filePath(f.table, f.id), meta, key)
+		r, err := segment.Open(f.st.folder.FS(), f.st.filePath(f.table, f.id), meta, key, f.st.dicts)
 		if err != nil {
 			return nil, err
 		}

@@ -18,6 +18,7 @@ type Options struct {
 	Authority storage.Authority
 	Logger    *slog.Logger // nil: discarded
 
+	DictBytes     int64 // cache of segments' dictionaries, shared by the folders; 64 MiB
 	CacheBytes    int64 // Pebble's block cache, shared by the folders; 16 MiB
 	MemTableBytes int64 // Pebble's write buffer, a folder; 8 MiB
 	FlushBytes    int64 // a region's delta is flushed when it is larger; 64 MiB
@@ -29,7 +30,7 @@ func (o Options) withDefaults() Options {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	for p, d := range map[*int64]int64{&o.CacheBytes: 16 << 20, &o.MemTableBytes: 8 << 20, &o.FlushBytes: 64 << 20, &o.StageBytes: 256 << 20} {
+	for p, d := range map[*int64]int64{&o.DictBytes: 64 << 20, &o.CacheBytes: 16 << 20, &o.MemTableBytes: 8 << 20, &o.FlushBytes: 64 << 20, &o.StageBytes: 256 << 20} {
 		if *p == 0 {
 			*p = d
 		}
@@ -46,7 +47,7 @@ func (o Options) Validate() error {
 	if o.Authority == nil {
 		errs = append(errs, errors.New("no authority"))
 	}
-	for name, v := range map[string]int64{"CacheBytes": o.CacheBytes, "MemTableBytes": o.MemTableBytes, "FlushBytes": o.FlushBytes, "StageBytes": o.StageBytes, "RowGroupRows": o.RowGroupRows} {
+	for name, v := range map[string]int64{"DictBytes": o.DictBytes, "CacheBytes": o.CacheBytes, "MemTableBytes": o.MemTableBytes, "FlushBytes": o.FlushBytes, "StageBytes": o.StageBytes, "RowGroupRows": o.RowGroupRows} {
 		if v < 0 {
 			errs = append(errs, fmt.Errorf("%s is negative: %d", name, v))
 		}

@@ -28,6 +28,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/skepdb/skep/internal/fault"
 	"github.com/skepdb/skep/storage"
+	"github.com/skepdb/skep/storage/region/segment"
 )
 
 // Server serves the regions of a worker's data folders.
@@ -35,6 +36,7 @@ type Server struct {
 	o      Options
 	stores []*store
 	cache  *pebble.Cache
+	dicts  *segment.Cache
 
 	// life is held shared by every call, exclusively by Close.
 	life   sync.RWMutex
@@ -66,7 +68,7 @@ func Open(ctx context.Context, o Options) (*Server, error) {
 	s := &Server{o: o, regions: map[storage.RegionID]*region{}, splits: map[storage.RegionID]*splitRecord{}, scans: map[*scanReader]struct{}{}}
 	// The background work outlives this call.
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	s.cache = pebble.NewCache(o.CacheBytes)
+	s.cache, s.dicts = pebble.NewCache(o.CacheBytes), segment.NewCache(o.DictBytes)
 	if err := s.open(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("open regions: %w", err), s.Close())
 	}
@@ -75,7 +77,7 @@ func Open(ctx context.Context, o Options) (*Server, error) {
 
 func (s *Server) open(ctx context.Context) error {
 	for i, f := range s.o.Folders {
-		st, err := openStore(f, i, s.o, s.cache)
+		st, err := openStore(f, i, s.o, s.cache, s.dicts)
 		if err != nil {
 			return err
 		}

@@ -350,7 +350,7 @@ func (w *stageWriter) finishUnsorted(ctx context.Context) error {
 	var readers []*segment.Reader
 	err := func() error {
 		for _, f := range w.runs {
-			rd, err := segment.Open(f.st.folder.FS(), f.st.filePath(w.t.ID, f.id), f.meta, w.t.Key)
+			rd, err := segment.Open(f.st.folder.FS(), f.st.filePath(w.t.ID, f.id), f.meta, w.t.Key, nil)
 			if err != nil {
 				return err
 			}

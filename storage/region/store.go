@@ -48,6 +48,7 @@ type store struct {
 	folder *folder.Folder
 	index  int // Region.Folder of its regions
 	db     *pebble.DB
+	dicts  *segment.Cache
 	log    *slog.Logger
 
 	failOnce sync.Once
@@ -63,8 +64,8 @@ type store struct {
 }
 
 // openStore opens the Pebble of a folder.
-func openStore(f *folder.Folder, index int, o Options, cache *pebble.Cache) (*store, error) {
-	s := &store{folder: f, index: index, log: o.Logger.With("folder", f.Dir()), failed: make(chan struct{}), files: map[uint64]*file{}, writing: map[uint64]struct{}{}}
+func openStore(f *folder.Folder, index int, o Options, cache *pebble.Cache, dicts *segment.Cache) (*store, error) {
+	s := &store{folder: f, index: index, dicts: dicts, log: o.Logger.With("folder", f.Dir()), failed: make(chan struct{}), files: map[uint64]*file{}, writing: map[uint64]struct{}{}}
 	dir := f.Path(storeDir)
 	if err := folder.MakeDir(f.FS(), dir); err != nil {
 		return nil, fmt.Errorf("make %s: %w", dir, err)

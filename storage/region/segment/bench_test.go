@@ -127,7 +127,7 @@ func BenchmarkScan(b *testing.B) {
 	for _, codec := range []string{"snappy", "none", "zstd"} {
 		fs, path := vfs.Default, b.TempDir()+"/s"
 		m := benchWrite(b, fs, path, codec, batches, benchRows)
-		rd, err := Open(fs, path, m, []storage.KeyColumn{{Column: 1}})
+		rd, err := Open(fs, path, m, []storage.KeyColumn{{Column: 1}}, NewCache(64<<20))
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -3,6 +3,7 @@ package segment
 import (
 	"bytes"
 	"hash/maphash"
+	"math/bits"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/skepdb/skep/batch"
@@ -198,4 +199,72 @@ func (d *intDict) codeInts(pieces []arrow.Array, phys physical, codes []int32) b
 		width = 4
 	}
 	return len(d.values) > 0 && (len(d.values)+rows/4)*width < rows*width
+}
+
+// flatRows is how many rows flatCodes looks at.
+const flatRows = uniqueCheckA
+
+// flatCodes reports whether a column is going to be stored as codes that a
+// codec doesn't shrink, with a dictionary that is smaller than they are: then
+// pages are read faster without one. It looks at the first rows, and says no
+// when these leave in doubt whether there will be codes at all.
+func (e *columnEncoder) flatCodes(c *column, pieces []arrow.Array, rows int) bool {
+	n := 0
+	var some []arrow.Array
+	for _, a := range pieces {
+		if n+a.Len() > flatRows {
+			a = batch.Slice(a, 0, flatRows-n)
+		}
+		some = append(some, a)
+		if n += a.Len(); n == flatRows {
+			break
+		}
+	}
+	if cap(e.codes) < n {
+		e.codes = make([]int32, max(n, rows))
+	}
+	codes := e.codes[:n]
+	var size, entries int
+	if c.phys == physBytes {
+		if !e.text.codeText(some, codes) || e.text.len()*100 > n*uniqueShareB {
+			return false
+		}
+		entries = e.text.len()
+		size = len(e.text.data) + 4*entries
+	} else {
+		if !e.ints.codeInts(some, c.phys, codes) {
+			return false
+		}
+		entries = len(e.ints.values)
+		size = 8 * entries
+	}
+	width := bits.Len(uint(max(entries-1, 1)))
+	// Rows that are NULL have no code in the file.
+	at := 0
+	var values []int32
+	for _, a := range some {
+		valid := batch.Validity(a)
+		for i := 0; i < a.Len() && len(values) < stripeRows; i++ {
+			if valid == nil || batch.BitSet(valid, i) {
+				values = append(values, codes[at+i])
+			}
+		}
+		at += a.Len()
+	}
+	return size <= rows*width/8 && stays(packed(values, width))
+}
+
+// packed returns codes as Parquet packs them.
+func packed(codes []int32, width int) []byte {
+	out := make([]byte, 0, len(codes)*width/8+8)
+	var have uint64
+	n := 0
+	for _, code := range codes {
+		have |= uint64(code) << n
+		for n += width; n >= 8; n -= 8 {
+			out = append(out, byte(have))
+			have >>= 8
+		}
+	}
+	return append(out, byte(have))
 }

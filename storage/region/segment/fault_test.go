@@ -48,7 +48,7 @@ func writeFile(t testing.TB, fs vfs.FS, path string, data []byte) {
 
 // readEverything opens a segment, verifies it and scans it.
 func readEverything(fs vfs.FS, path string, m Meta, key []storage.KeyColumn, columns schema.Columns, verify bool) error {
-	r, err := Open(fs, path, m, key)
+	r, err := Open(fs, path, m, key, NewCache(64<<20))
 	if err != nil {
 		return err
 	}

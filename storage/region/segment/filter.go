@@ -287,27 +287,43 @@ func (l *leaf) compare(a, b *value) int {
 
 // judgeDictionary judges a leaf by the entries of a dictionary that all values
 // that aren't NULL come from.
-func (l *leaf) judgeDictionary(d *dictionary, nulls int64) verdict {
+func (l *leaf) judgeDictionary(d *dictionary, nulls int64) (verdict, error) {
 	if l.isNull {
-		return maybe
+		return maybe, nil
 	}
-	l.learn(d)
+	if err := l.learn(d); err != nil {
+		return maybe, err
+	}
 	switch {
 	case l.hits == 0:
-		return never
+		return never, nil
 	case l.hits == d.n && nulls == 0:
-		return always
+		return always, nil
 	}
-	return maybe
+	return maybe, nil
 }
 
 // learn works out the table of a dictionary.
-func (l *leaf) learn(d *dictionary) {
+func (l *leaf) learn(d *dictionary) error {
 	if l.tableOf == d {
-		return
+		return nil
 	}
 	l.table = maskOf(l.table, d.n)
-	l.maskValues(l.table, &vector{n: d.n, phys: d.phys, i32: d.i32, i64: d.i64, offsets: d.offsets, data: d.text})
+	switch equal := l.op == storage.Eq || l.op == storage.Ne; {
+	case d.phys == physBytes && equal && l.typ.Kind != schema.Char && len(l.values) <= longIn:
+		if err := l.findValues(d); err != nil {
+			return err
+		}
+	default:
+		v := vector{n: d.n, phys: d.phys, i32: d.i32, i64: d.i64}
+		if d.phys == physBytes {
+			var err error
+			if v.offsets, v.data, err = d.values(); err != nil {
+				return err
+			}
+		}
+		l.maskValues(l.table, &v)
+	}
 	l.tableOf, l.hits, l.hit = d, l.table.count(), 0
 	if l.hits == 1 {
 		for i, w := range l.table {
@@ -316,10 +332,30 @@ func (l *leaf) learn(d *dictionary) {
 			}
 		}
 	}
+	return nil
+}
+
+// findValues sets the table's bits by looking each value up.
+func (l *leaf) findValues(d *dictionary) error {
+	clear(l.table)
+	for i := range l.values {
+		code, err := d.find(l.values[i].text)
+		if err != nil {
+			return err
+		}
+		if code >= 0 {
+			l.table[code/64] |= 1 << (code & 63)
+		}
+	}
+	if l.op == storage.Ne {
+		l.table.not()
+		l.table.trim(d.n)
+	}
+	return nil
 }
 
 // eval sets the bits of the rows that the leaf accepts.
-func (l *leaf) eval(m mask, v *vector) {
+func (l *leaf) eval(m mask, v *vector) error {
 	switch {
 	case l.isNull:
 		m.fill(v.n)
@@ -330,9 +366,11 @@ func (l *leaf) eval(m mask, v *vector) {
 			m.not()
 			m.trim(v.n)
 		}
-		return
+		return nil
 	case v.codes != nil:
-		l.learn(v.dict)
+		if err := l.learn(v.dict); err != nil {
+			return err
+		}
 		switch l.hits {
 		case 0:
 			clear(m)
@@ -347,6 +385,7 @@ func (l *leaf) eval(m mask, v *vector) {
 	if v.valid != nil {
 		m.andBits(v.valid, v.n)
 	}
+	return nil
 }
 
 // maskValues evaluates the leaf on values, as if none were NULL.
@@ -470,8 +509,7 @@ func (n *node) eval(m mask, rows int, column func(int) (*vector, error)) error {
 		if err != nil {
 			return err
 		}
-		l.eval(m, v)
-		return nil
+		return l.eval(m, v)
 	}
 	n.buf = maskOf(n.buf, rows)
 	if n.or != nil {

@@ -160,7 +160,11 @@ func (c *chunkReader) gather(first int64, rows []int32, t schema.Type) (arrow.Ar
 			at = append(at, int32(first-page)+rows[0])
 			rows = rows[1:]
 		}
-		parts = append(parts, batch.Gather(v.array(t, 0, v.n), at))
+		a, err := v.array(t, 0, v.n)
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, batch.Gather(a, at))
 	}
 	if len(parts) == 1 {
 		return parts[0], nil

@@ -113,10 +113,22 @@ func word(b []byte, i int) uint64 {
 // build words in a register; the compiler makes the bodies free of branches.
 
 func maskEq[T int32 | int64 | float32 | float64](m mask, v []T, x T) {
+	found := 0 // blocks of 64 with a value equal to x
 	for i := range m {
 		var w uint64
 		part := v[64*i : min(64*i+64, len(v))]
 		j := 0
+		// While hits are rare it is faster to look for one with branches, which are
+		// then foretold well.
+		if 4*found <= i {
+			for ; j+8 <= len(part); j += 8 {
+				p := (*[8]T)(part[j:])
+				if p[0] == x || p[1] == x || p[2] == x || p[3] == x || p[4] == x || p[5] == x || p[6] == x || p[7] == x {
+					found++
+					break
+				}
+			}
+		}
 		for ; j+8 <= len(part); j += 8 {
 			p := (*[8]T)(part[j:])
 			w |= (bit(p[0] == x) | bit(p[1] == x)<<1 | bit(p[2] == x)<<2 | bit(p[3] == x)<<3 |

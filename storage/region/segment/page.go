@@ -44,8 +44,7 @@ type chunkReader struct {
 
 	window   []byte // checked bytes of the file from windowAt on
 	windowAt int64
-	spare    []byte // memory for the window
-	end      int64  // of the chunk in the file
+	end      int64 // of the chunk in the file
 	read     *int64
 
 	current int // page that vec holds; -1: none
@@ -55,14 +54,7 @@ type chunkReader struct {
 	codec   compress.Codec
 	decoder *thrift.Decoder
 	input   thrift.BytesReader
-	scratch scratch
-}
-
-// scratch are buffers of pages whose values aren't kept.
-type scratch struct {
-	values []uint64 // 8-byte aligned
-	codes  []int32
-	spread []int32 // codes with the nulls between
+	scratch *buffers
 }
 
 // chunk opens a column chunk; it takes over the buffers of old, which may be nil.
@@ -75,7 +67,9 @@ func (r *Reader) chunk(group, leaf int, o chunkOptions, old *chunkReader) (*chun
 	c := &chunkReader{r: r, group: group, leaf: leaf, col: &r.columns[leaf], meta: m, locs: locs,
 		rows: r.footer.RowGroups[group].NumRows, o: o, current: -1}
 	if old != nil {
-		c.scratch, c.spare = old.scratch, old.window
+		c.scratch, old.scratch = old.scratch, nil
+	} else {
+		c.scratch = r.cache.borrow()
 	}
 	last := locs[len(locs)-1]
 	c.end = last.Offset + int64(last.CompressedPageSize)
@@ -152,16 +146,12 @@ func (c *chunkReader) fetch(off, end int64) ([]byte, error) {
 		if c.o.scan {
 			stop = max(end, min(off+windowBytes, c.end))
 		}
-		buf := c.window
-		if buf == nil {
-			buf, c.spare = c.spare, nil
-		}
-		at, data, err := c.r.file.blocks(off, stop, buf)
+		at, data, err := c.r.file.blocks(off, stop, c.scratch.window)
 		if err != nil {
 			c.window = nil
 			return nil, err
 		}
-		c.windowAt, c.window = at, data
+		c.windowAt, c.window, c.scratch.window = at, data, data
 		if c.read != nil {
 			*c.read += int64(len(data))
 		}
@@ -194,8 +184,8 @@ func (c *chunkReader) decode(page int) (err error) {
 			c.current = -1
 		}
 	}()
-	if c.dict == nil && c.meta.DictionaryPageOffset > 0 {
-		if err := c.loadDictionary(); err != nil {
+	if c.meta.DictionaryPageOffset > 0 {
+		if err := c.openDictionary(); err != nil {
 			return err
 		}
 	}
@@ -454,12 +444,8 @@ func (c *chunkReader) coded(v *vector, body []byte, size, values int, compressed
 		c.scratch.codes = codes
 	}
 	codes = codes[:values]
-	highest := uint32(0)
-	for _, code := range codes {
-		highest = max(highest, uint32(code))
-	}
-	if values > 0 && highest >= uint32(c.dict.n) {
-		return fault.Bugf("code %d in a dictionary of %d values", highest, c.dict.n)
+	if !below(codes, c.dict.n) {
+		return fault.Bugf("a code beyond the dictionary's %d values", c.dict.n)
 	}
 	switch {
 	case keep && text:
@@ -482,6 +468,30 @@ func (c *chunkReader) coded(v *vector, body []byte, size, values int, compressed
 		return fault.Bugf("a dictionary of %s", c.col.typ)
 	}
 	return nil
+}
+
+// below reports whether all codes are in [0, n).
+func below(codes []int32, n int) bool {
+	// The highest bit is set in a code that is negative, and in n-1 - code when
+	// one that isn't is too large: one OR a code instead of a comparison.
+	last := uint32(n - 1)
+	var a, b, c, d uint32
+	i := 0
+	for ; i+8 <= len(codes); i += 8 {
+		p := (*[8]int32)(codes[i:])
+		a |= last - uint32(p[0]) | uint32(p[0])
+		b |= last - uint32(p[1]) | uint32(p[1])
+		c |= last - uint32(p[2]) | uint32(p[2])
+		d |= last - uint32(p[3]) | uint32(p[3])
+		a |= last - uint32(p[4]) | uint32(p[4])
+		b |= last - uint32(p[5]) | uint32(p[5])
+		c |= last - uint32(p[6]) | uint32(p[6])
+		d |= last - uint32(p[7]) | uint32(p[7])
+	}
+	for ; i < len(codes); i++ {
+		a |= last - uint32(codes[i]) | uint32(codes[i])
+	}
+	return int32(a|b|c|d) >= 0
 }
 
 func lookUp[T any](dict []T, codes []int32, valid []byte, n int) []T {

@@ -33,6 +33,9 @@ type Reader struct {
 	plain   int // leaf whose values are the keys, or -1
 	encoder *rowkey.Encoder
 
+	cache     *Cache
+	forgotten bool // guarded by the cache
+
 	mu       sync.Mutex
 	offsets  map[[2]int][]format.PageLocation // by row group and leaf
 	tail     []byte                           // the offset indexes, where they start at tailAt
@@ -42,13 +45,13 @@ type Reader struct {
 }
 
 // Open opens the segment at path with the Meta that its Writer returned. key
-// is the table's row key (empty: implicit row ids).
-func Open(fs vfs.FS, path string, m Meta, key []storage.KeyColumn) (*Reader, error) {
+// is the table's row key (empty: implicit row ids). cache may be nil.
+func Open(fs vfs.FS, path string, m Meta, key []storage.KeyColumn, cache *Cache) (*Reader, error) {
 	f, err := openChecked(fs, path, m.Bytes, m.Checksum)
 	if err != nil {
 		return nil, err
 	}
-	r := &Reader{file: f, meta: m, key: key, offsets: map[[2]int][]format.PageLocation{}}
+	r := &Reader{file: f, meta: m, key: key, cache: cache, offsets: map[[2]int][]format.PageLocation{}}
 	if err := r.readFooter(); err != nil {
 		f.file.Close()
 		return nil, fault.Bugf("open segment %s: %w", path, err)
@@ -296,6 +299,7 @@ func (r *Reader) Close() error {
 		return nil
 	}
 	r.closed = true
+	r.cache.forget(r)
 	return r.file.file.Close()
 }
 
@@ -330,7 +334,11 @@ func (k *keyReader) at(group int, row int64) ([]byte, error) {
 		return v.data[v.offsets[i]:v.offsets[i+1]], nil
 	}
 	if k.page != k.chunk.current {
-		if k.bound, err = k.r.encoder.Bind([]arrow.Array{v.array(k.r.columns[leaf].typ, 0, v.n)}); err != nil {
+		a, err := v.array(k.r.columns[leaf].typ, 0, v.n)
+		if err != nil {
+			return nil, err
+		}
+		if k.bound, err = k.r.encoder.Bind([]arrow.Array{a}); err != nil {
 			return nil, err
 		}
 		k.page = k.chunk.current

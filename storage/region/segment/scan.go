@@ -112,9 +112,20 @@ func (s *Scanner) Close() error {
 	if s.err == nil {
 		s.err = fault.Bugf("scan of segment %s: closed", s.r.file.path)
 	}
-	clear(s.chunks)
-	clear(s.old)
+	s.giveBack()
 	return nil
+}
+
+// giveBack returns the buffers, of which nothing handed on has a part.
+func (s *Scanner) giveBack() {
+	for _, list := range [][]*chunkReader{s.chunks, s.old} {
+		for i, c := range list {
+			if c != nil {
+				s.r.cache.giveBack(c.scratch)
+				c.scratch, list[i] = nil, nil
+			}
+		}
+	}
 }
 
 // Next returns the next chunk with at least one row, or io.EOF. At the end it
@@ -126,6 +137,7 @@ func (s *Scanner) Next(ctx context.Context) (*Chunk, error) {
 	c, err := s.next(ctx)
 	if err != nil {
 		s.err = err
+		s.giveBack()
 		return nil, err
 	}
 	return c, nil
@@ -253,12 +265,10 @@ func (s *Scanner) judge(rows int64) (verdict, error) {
 		if err != nil || !c.onlyCodes() {
 			return maybe, err
 		}
-		if c.dict == nil {
-			if err := c.openDictionary(); err != nil {
-				return maybe, err
-			}
+		if err := c.openDictionary(); err != nil {
+			return maybe, err
 		}
-		return l.judgeDictionary(c.dict, b.nulls), nil
+		return l.judgeDictionary(c.dict, b.nulls)
 	})
 	if err == nil && v == maybe {
 		s.filter.order(func(column int) int {
@@ -424,7 +434,9 @@ func (s *Scanner) output(c *Chunk, n int) error {
 		if err != nil {
 			return err
 		}
-		c.Columns[i] = v.array(s.o.Columns[i].Type, 0, n)
+		if c.Columns[i], err = v.array(s.o.Columns[i].Type, 0, n); err != nil {
+			return err
+		}
 	}
 	if s.o.NeedKeys {
 		if err := s.keys(c, n); err != nil {
@@ -498,7 +510,11 @@ func (s *Scanner) keys(c *Chunk, n int) error {
 			return err
 		}
 		if s.keyed == nil || s.keyPage != chunk.current {
-			if s.keyed, err = s.r.encoder.Bind([]arrow.Array{v.array(s.r.columns[s.r.plain].typ, 0, v.n)}); err != nil {
+			a, err := v.array(s.r.columns[s.r.plain].typ, 0, v.n)
+			if err != nil {
+				return err
+			}
+			if s.keyed, err = s.r.encoder.Bind([]arrow.Array{a}); err != nil {
 				return err
 			}
 			s.keyPage, s.keyBase = chunk.current, int(first)

@@ -229,7 +229,7 @@ func open(t testing.TB, fs vfs.FS, path string, m Meta, key []storage.KeyColumn)
 	if d := cmp.Diff(m, back); d != "" {
 		t.Fatalf("meta changed in its encoding: %s", d)
 	}
-	r, err := Open(fs, path, back, key)
+	r, err := Open(fs, path, back, key, NewCache(64<<20))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/decimal128"
 	"github.com/parquet-go/parquet-go/format"
 	"github.com/skepdb/skep/batch"
@@ -64,24 +63,24 @@ func (v *vector) slice(from, to int) vector {
 
 // array returns values [from, to) as an Arrow array of a table column's type;
 // from must be a multiple of 64. It keeps the slices where it can.
-func (v *vector) array(t schema.Type, from, to int) arrow.Array {
+func (v *vector) array(t schema.Type, from, to int) (arrow.Array, error) {
 	s := v.slice(from, to)
 	dt := t.Arrow()
 	switch t.Kind {
 	case schema.Boolean:
-		return batch.NewBoolean(s.bits, s.n, s.valid)
+		return batch.NewBoolean(s.bits, s.n, s.valid), nil
 	case schema.TinyInt:
-		return batch.NewFixed(dt, narrow[int8](s.i32, s.n), s.valid)
+		return batch.NewFixed(dt, narrow[int8](s.i32, s.n), s.valid), nil
 	case schema.SmallInt:
-		return batch.NewFixed(dt, narrow[int16](s.i32, s.n), s.valid)
+		return batch.NewFixed(dt, narrow[int16](s.i32, s.n), s.valid), nil
 	case schema.Int, schema.Date:
-		return batch.NewFixed(dt, sized(s.i32, s.n), s.valid)
+		return batch.NewFixed(dt, sized(s.i32, s.n), s.valid), nil
 	case schema.BigInt:
-		return batch.NewFixed(dt, sized(s.i64, s.n), s.valid)
+		return batch.NewFixed(dt, sized(s.i64, s.n), s.valid), nil
 	case schema.Float:
-		return batch.NewFixed(dt, sized(s.f32, s.n), s.valid)
+		return batch.NewFixed(dt, sized(s.f32, s.n), s.valid), nil
 	case schema.Double:
-		return batch.NewFixed(dt, sized(s.f64, s.n), s.valid)
+		return batch.NewFixed(dt, sized(s.f64, s.n), s.valid), nil
 	case schema.Decimal, schema.Timestamp, schema.TimestampTZ:
 		wide := s.wide
 		switch s.phys {
@@ -90,15 +89,19 @@ func (v *vector) array(t schema.Type, from, to int) arrow.Array {
 		case physInt64:
 			wide = widen128(s.i64)
 		}
-		return batch.NewFixed(dt, sized(wide, s.n), s.valid)
+		return batch.NewFixed(dt, sized(wide, s.n), s.valid), nil
 	}
 	if s.codes != nil {
-		return batch.NewDictionary(s.codes, s.valid, s.dict.arrow())
+		d, err := s.dict.arrow()
+		if err != nil {
+			return nil, err
+		}
+		return batch.NewDictionary(s.codes, s.valid, d), nil
 	}
 	if s.offsets == nil {
 		s.offsets = make([]int32, s.n+1)
 	}
-	return batch.NewText(dt, s.offsets, s.data, s.valid)
+	return batch.NewText(dt, s.offsets, s.data, s.valid), nil
 }
 
 // sized makes up for slices that are nil because all rows are null.
@@ -193,74 +196,6 @@ func widen32[T int8 | int16](v []T) []int32 {
 	return out
 }
 
-// dictionary is the dictionary of a column chunk or of an array.
-type dictionary struct {
-	n       int
-	phys    physical
-	i32     []int32
-	i64     []int64
-	offsets []int32
-	text    []byte
-	data    *array.Data // as Arrow sees it, made when first asked for
-}
-
-// arrow returns the one Arrow form of a text dictionary, for its identity
-// tells others whether the dictionary changed.
-func (d *dictionary) arrow() *array.Data {
-	if d.data == nil {
-		d.data, _ = batch.NewText(arrow.BinaryTypes.String, d.offsets, d.text, nil).Data().(*array.Data)
-	}
-	return d.data
-}
-
-// loadDictionary decodes the chunk's dictionary page.
-func (c *chunkReader) loadDictionary() error {
-	at := c.meta.DictionaryPageOffset
-	stop := c.locs[0].Offset // data pages follow the dictionary
-	if at >= stop {
-		return c.bad(at, "a dictionary behind the data, at byte %d", stop)
-	}
-	b, err := c.fetch(at, stop)
-	if err != nil {
-		return err
-	}
-	h, n, err := c.header(b)
-	if err != nil {
-		return c.bad(at, "header: %w", err)
-	}
-	p := &h.DictionaryPageHeader
-	if h.Type != format.DictionaryPage || !p.Valid || p.V.NumValues < 0 || h.UncompressedPageSize < 0 ||
-		h.CompressedPageSize < 0 || int(h.CompressedPageSize) != len(b)-n {
-		return c.bad(at, "a dictionary header that doesn't fit: %d bytes of %d", h.CompressedPageSize, len(b)-n)
-	}
-	raw, err := c.unpack(b[n:], int(h.UncompressedPageSize), c.meta.Codec != format.Uncompressed, c.col.phys != physBytes)
-	if err != nil {
-		return c.bad(at, "%w", err)
-	}
-	d := &dictionary{n: int(p.V.NumValues), phys: c.col.phys}
-	if width := c.col.phys.width(); width > 0 && len(raw) != width*d.n {
-		return c.bad(at, "%d bytes for %d values", len(raw), d.n)
-	}
-	switch c.col.phys {
-	case physInt32:
-		d.i32 = cast[int32](raw)
-	case physInt64:
-		d.i64 = cast[int64](raw)
-	case physBytes:
-		// At least 4 bytes a value: this bounds what is allocated.
-		if len(raw) < 4*d.n {
-			return c.bad(at, "%d bytes for %d values", len(raw), d.n)
-		}
-		if d.offsets, d.text, err = splitText(raw, nil, d.n, d.n); err != nil {
-			return c.bad(at, "%w", err)
-		}
-	default:
-		return c.bad(at, "a dictionary of %s", c.col.typ)
-	}
-	c.dict = d
-	return nil
-}
-
 // onlyCodes reports whether all data pages are dictionary-coded.
 func (c *chunkReader) onlyCodes() bool {
 	if c.meta.DictionaryPageOffset <= 0 || len(c.meta.EncodingStats) == 0 {
@@ -349,14 +284,4 @@ func decodeBound(p physical, b []byte) (v value, ok bool) {
 	}
 	v.wide, v.fits = decimal128.FromI64(v.i64), true
 	return v, true
-}
-
-// openDictionary loads the dictionary before any page is read.
-func (c *chunkReader) openDictionary() (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = c.bad(c.meta.DictionaryPageOffset, "%v", p)
-		}
-	}()
-	return c.loadDictionary()
 }

@@ -153,7 +153,8 @@ func (w *Writer) start() error {
 		if c.mayCode() {
 			props = append(props, parquet.WithDictionaryFor(c.name, true), parquet.WithDictionaryCostFallbackFor(c.name, false))
 		}
-		if incompressible(w.pending[i][0]) {
+		flat := c.mayCode() && w.encode.flatCodes(&c, w.pending[i], int(w.pendingRows))
+		if flat || incompressible(w.pending[i][0]) {
 			props = append(props, parquet.WithCompressionFor(c.name, compress.Codecs.Uncompressed))
 		}
 	}
@@ -172,11 +173,13 @@ func incompressible(a arrow.Array) bool {
 	width := a.DataType().(arrow.FixedWidthDataType).Bytes()
 	raw = raw[a.Data().Offset()*width:][:a.Len()*width]
 	raw = raw[:min(len(raw), pageBytes/16)]
+	return stays(raw)
+}
+
+// stays reports whether bytes don't shrink by a tenth.
+func stays(raw []byte) bool {
 	codec, err := compress.GetCodec(compress.Codecs.Snappy)
-	if err != nil {
-		return false
-	}
-	return len(codec.Encode(nil, raw))*10 > len(raw)*9
+	return err == nil && len(codec.Encode(nil, raw))*10 > len(raw)*9
 }
 
 // mayCode reports whether a column may get a dictionary.
