@@ -48,6 +48,7 @@ type aggregate struct {
 // aggregation is one function call of an aggregate.
 type aggregation struct {
 	args        []compiled
+	filter      []compiled // rows to count; nil: all
 	signature   function.AggregateSignature
 	accumulator function.Accumulator
 	distinct    *keyTable // of (group, arguments); nil unless DISTINCT
@@ -81,11 +82,16 @@ func newAggregation(c *compiler, g *plan.Agg, phase plan.Phase, input []schema.F
 			bound = append(bound, e.Type())
 		}
 	}
-	s, err := c.registry.ResolveAggregate(g.Name, bound, g.Distinct)
+	s, err := resolveAggregate(c.registry, g, bound)
 	if err != nil {
 		return nil, err
 	}
 	x := &aggregation{signature: s, out: g.T}
+	if g.Filter != nil && phase != plan.Final {
+		if x.filter, err = c.conditions(g.Filter, input); err != nil {
+			return nil, err
+		}
+	}
 	want := s.Args
 	if phase == plan.Final {
 		want = s.State
@@ -116,6 +122,17 @@ func newAggregation(c *compiler, g *plan.Agg, phase plan.Phase, input []schema.F
 		}
 	}
 	return x, nil
+}
+
+func resolveAggregate(reg *function.Registry, g *plan.Agg, bound []schema.Type) (function.AggregateSignature, error) {
+	if len(g.Within) == 0 {
+		return reg.ResolveAggregate(g.Name, bound, g.Distinct)
+	}
+	k := len(bound) - len(g.Within)
+	if k < 0 {
+		return function.AggregateSignature{}, fault.Bugf("%d arguments, of which %d are ordered", len(bound), len(g.Within))
+	}
+	return reg.ResolveWithinGroup(g.Name, bound[:k], bound[k:], g.Within)
 }
 
 // reset empties the table.
@@ -201,7 +218,7 @@ func (a *aggregate) held() int64 {
 func (a *aggregate) lists() [][]compiled {
 	lists := [][]compiled{a.keys}
 	for _, x := range a.aggs {
-		lists = append(lists, x.args)
+		lists = append(lists, x.args, x.filter)
 	}
 	return lists
 }
@@ -246,24 +263,60 @@ func (x *aggregation) update(phase plan.Phase, groups []int32, room int, r rows)
 		}
 		return x.accumulator.Merge(groups, states)
 	}
-	if x.distinct == nil {
-		return x.accumulator.Update(groups, nil, args, r.n)
-	}
-	keys := append([]function.Vector{{Array: batch.NewFixed(arrow.PrimitiveTypes.Int32, groups, nil)}}, args...)
-	before := int32(x.distinct.len())
-	x.marks = x.distinct.groups(x.marks[:0], keys, r.n, true)
-	var sel, of []int32
-	for i, m := range x.marks {
-		if m == before { // numbers are given in order: this row is the first with it
-			before++
-			sel = append(sel, int32(i))
-			of = append(of, groups[i])
+	var sel []int32
+	of := groups
+	if x.filter != nil {
+		some, all, err := narrow(x.filter, &batch.Batch{Columns: r.cols, Len: r.n})
+		if err != nil || !all && len(some) == 0 {
+			return err
+		}
+		if !all {
+			sel, of = some, pickInts(groups, some)
 		}
 	}
-	if len(sel) == 0 {
-		return nil
+	if x.distinct != nil {
+		keys := append([]function.Vector{{Array: batch.NewFixed(arrow.PrimitiveTypes.Int32, groups, nil)}}, args...)
+		if sel, of = x.fresh(keys, sel, r.n); len(sel) == 0 {
+			return nil
+		}
 	}
 	return x.accumulator.Update(of, sel, args, r.n)
+}
+
+// fresh adds the rows of sel, nil: all, to the distinct ones and returns those that
+// are new, with their groups. The first key is the group.
+func (x *aggregation) fresh(keys []function.Vector, sel []int32, n int) (fresh, of []int32) {
+	if sel != nil {
+		some := make([]function.Vector, len(keys))
+		for i, k := range keys {
+			some[i] = function.Vector{Array: batch.Gather(materialise(k, n), sel)}
+		}
+		keys, n = some, len(sel)
+	}
+	before := int32(x.distinct.len())
+	x.marks = x.distinct.groups(x.marks[:0], keys, n, true)
+	groups := batch.Values[int32](keys[0].Array)
+	fresh, of = make([]int32, 0, n), make([]int32, 0, n)
+	for i, m := range x.marks {
+		if m != before { // numbers are given in order: the first row with this one
+			continue
+		}
+		before++
+		at := int32(i)
+		if sel != nil {
+			at = sel[i]
+		}
+		fresh, of = append(fresh, at), append(of, groups[i])
+	}
+	return fresh, of
+}
+
+func pickInts(v, at []int32) []int32 {
+	out := make([]int32, len(at))
+	for k, i := range at {
+		out[k] = v[i]
+	}
+	return out
 }
 
 // emit gives out the next groups.

@@ -128,6 +128,8 @@ func (c *compiler) build(e plan.Expr) (x expression, volatile bool, err error) {
 		return c.apply(s.Kernel, args, e.T, s.Volatile)
 	case *plan.Case:
 		return c.buildCase(e)
+	case *plan.Member:
+		return c.buildMember(e)
 	}
 	return nil, false, fault.Bugf("unknown expression %T", e)
 }

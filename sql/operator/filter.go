@@ -22,28 +22,31 @@ type filter struct {
 }
 
 func newFilter(c *compiler, n *plan.Filter, input batch.Reader) (*filter, error) {
-	f := &filter{input: input}
-	var add func(e plan.Expr) error
-	add = func(e plan.Expr) error {
-		if call, ok := e.(*plan.Call); ok && call.Name == "and" {
-			for _, a := range call.Args {
-				if err := add(a); err != nil {
-					return err
-				}
-			}
-			return nil
-		}
-		if k := e.Type().Kind; k != schema.Boolean && k != schema.Void {
-			return fault.Bugf("filter on %s, which is %s", e, e.Type())
-		}
-		x, err := c.compile(e, input.Fields())
-		f.conds = append(f.conds, x)
-		return err
-	}
-	if err := add(n.Cond); err != nil {
+	conds, err := c.conditions(n.Cond, input.Fields())
+	if err != nil {
 		return nil, err
 	}
-	return f, nil
+	return &filter{input: input, conds: conds}, nil
+}
+
+// conditions compiles the parts of a conjunction.
+func (c *compiler) conditions(e plan.Expr, input []schema.Field) ([]compiled, error) {
+	if call, ok := e.(*plan.Call); ok && call.Name == "and" {
+		var out []compiled
+		for _, a := range call.Args {
+			part, err := c.conditions(a, input)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, part...)
+		}
+		return out, nil
+	}
+	if k := e.Type().Kind; k != schema.Boolean && k != schema.Void {
+		return nil, fault.Bugf("condition %s is %s", e, e.Type())
+	}
+	x, err := c.compile(e, input)
+	return []compiled{x}, err
 }
 
 func (f *filter) Fields() []schema.Field { return f.input.Fields() }

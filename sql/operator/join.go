@@ -11,43 +11,38 @@ import (
 	"github.com/skepdb/skep/batch"
 	"github.com/skepdb/skep/internal/fault"
 	"github.com/skepdb/skep/schema"
-	"github.com/skepdb/skep/sql/function"
 	"github.com/skepdb/skep/sql/plan"
 )
 
-// join is an inner hash join: the right side is built, the left one probes in
-// its order; matches of a row come in the order of the right side. Without keys
-// it is the cross product.
+// join is a hash join of any kind: the right side is built, the left one probes
+// in its order; the matches of a row come in the order of the right side. Without
+// keys every right row is a candidate of every left row, which makes it a block
+// nested loop.
 type join struct {
 	left, right batch.Reader
 	fields      []schema.Field
+	kind        plan.JoinKind
+	nullAware   bool
 	leftKeys    []compiled
 	rightKeys   []compiled
 	residual    []compiled
-	mem         account
+	// need says which output columns somebody looks at; nil: all.
+	need []bool
+	mem  account
 
-	built *build
-
-	probe  *batch.Batch // compacted
-	groups []int32
-	row    int   // of probe
-	next   int32 // build row in the chain of row, -1: none begun
-	begun  bool
-}
-
-// build is the right side: its rows in columns, and for each key the chain of
-// its rows.
-type build struct {
-	table   *keyTable
-	columns []arrow.Array
-	head    []int32 // by key
-	next    []int32 // by row, -1 ends
+	built   *build
+	probe   *probe
+	drained bool // the left side has ended
+	emitted int  // of the built rows that nobody matched
 }
 
 func newJoin(c *compiler, n *plan.Join, left, right batch.Reader, b *budget) (*join, error) {
-	j := &join{left: left, right: right, fields: n.Fields(), mem: account{b: b, operator: "JOIN"}}
-	if n.Kind != plan.Inner {
+	j := &join{left: left, right: right, fields: n.Fields(), kind: n.Kind, nullAware: n.NullAware, mem: account{b: b, operator: "JOIN"}}
+	if n.Kind > plan.LeftSingle {
 		return nil, fault.Bugf("join of kind %d", n.Kind)
+	}
+	if n.NullAware && (n.Kind != plan.LeftAnti && n.Kind != plan.LeftMark || len(n.LeftKeys) == 0) {
+		return nil, fault.Bugf("a null-aware join of kind %d with %d keys", n.Kind, len(n.LeftKeys))
 	}
 	if len(n.LeftKeys) != len(n.RightKeys) {
 		return nil, fault.Bugf("join with %d left keys and %d right ones", len(n.LeftKeys), len(n.RightKeys))
@@ -65,11 +60,10 @@ func newJoin(c *compiler, n *plan.Join, left, right batch.Reader, b *budget) (*j
 		return nil, err
 	}
 	if n.Residual != nil {
-		x, err := c.compile(n.Residual, j.fields)
-		if err != nil {
+		both := append(append([]schema.Field(nil), left.Fields()...), right.Fields()...)
+		if j.residual, err = c.conditions(n.Residual, both); err != nil {
 			return nil, err
 		}
-		j.residual = []compiled{x}
 	}
 	return j, nil
 }
@@ -77,201 +71,130 @@ func newJoin(c *compiler, n *plan.Join, left, right batch.Reader, b *budget) (*j
 func (j *join) Fields() []schema.Field { return j.fields }
 func (j *join) Close() error           { return errors.Join(j.left.Close(), j.right.Close()) }
 
+// keepsLeft: left rows without a match are yielded; keepsRight: right ones.
+func (j *join) keepsLeft() bool {
+	switch j.kind {
+	case plan.LeftOuter, plan.FullOuter, plan.LeftSingle:
+		return true
+	}
+	return false
+}
+
+func (j *join) keepsRight() bool { return j.kind == plan.RightOuter || j.kind == plan.FullOuter }
+
+// yieldsPairs: the output has right columns.
+func (j *join) yieldsPairs() bool {
+	switch j.kind {
+	case plan.LeftSemi, plan.LeftAnti, plan.LeftMark:
+		return false
+	}
+	return true
+}
+
+// needsMatch: a left row without a match yields nothing.
+func (j *join) needsMatch() bool {
+	switch j.kind {
+	case plan.Inner, plan.RightOuter, plan.LeftSemi:
+		return true
+	}
+	return false
+}
+
 func (j *join) Next(ctx context.Context) (*batch.Batch, error) {
 	if j.built == nil {
 		if err := j.build(ctx); err != nil {
 			return nil, err
 		}
 	}
-	if len(j.built.next) == 0 {
-		return nil, io.EOF // no row to match, so no need to read the left side
-	}
-	for {
-		if j.probe == nil || j.row >= j.probe.Len {
+	for !j.drained {
+		if j.probe == nil {
+			if j.built.n == 0 && j.needsMatch() {
+				j.drained = true // nothing can match, so no need to read the left side
+				break
+			}
 			b, err := j.left.Next(ctx)
+			if errors.Is(err, io.EOF) {
+				j.drained = true
+				break
+			}
 			if err != nil {
 				return nil, err
 			}
-			if err := j.begin(b); err != nil {
+			if j.probe, err = j.begin(b); err != nil {
 				return nil, err
 			}
-			if err := ctx.Err(); err != nil {
-				return nil, context.Cause(ctx)
-			}
 		}
-		b, err := j.emit()
+		out, done, err := j.probe.step()
 		if err != nil {
 			return nil, err
 		}
-		if b != nil {
-			return b, nil
+		if done {
+			j.probe = nil
+		}
+		if out != nil {
+			return out, nil
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, context.Cause(ctx)
 		}
 	}
+	if out := j.unmatched(); out != nil {
+		return out, nil
+	}
+	return nil, io.EOF
 }
 
 // build reads the right side.
 func (j *join) build(ctx context.Context) error {
-	types := make([]schema.Type, len(j.rightKeys))
-	for i := range j.rightKeys {
-		types[i] = j.rightKeys[i].t
-	}
-	table, err := newKeyTable(types)
+	b, err := newBuilder(j)
 	if err != nil {
 		return err
 	}
-	s := store{width: len(j.right.Fields())}
-	var groups []int32
 	for {
-		b, err := j.right.Next(ctx)
+		in, err := j.right.Next(ctx)
 		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
 			return err
 		}
-		b = batch.Compact(b)
-		r := rows{b.Columns, b.Len}
-		keys, err := evalAll(j.rightKeys, r)
-		if err != nil {
+		if err := b.add(batch.Compact(in)); err != nil {
 			return err
 		}
-		if b, keys = withoutNulls(b, keys); b.Len == 0 {
-			continue
-		}
-		groups = table.groups(groups, keys, b.Len, true)
-		s.add(b)
-		if err := j.mem.set(s.bytes + table.bytes() + int64(cap(groups))*8); err != nil {
+		if err := j.mem.set(b.bytes()); err != nil {
 			return err
 		}
 		if err := ctx.Err(); err != nil {
 			return context.Cause(ctx)
 		}
 	}
-	if s.rows > math.MaxInt32 {
-		return fault.Userf("JOIN: the right side has %d rows for one task, more than %d", s.rows, math.MaxInt32)
+	if b.store.rows > math.MaxInt32 {
+		return fault.Userf("JOIN: the right side has %d rows for one task, more than %d", b.store.rows, math.MaxInt32)
 	}
-	columns, err := s.concat("JOIN")
-	if err != nil {
-		return err
-	}
-	built := &build{table: table, columns: columns, head: make([]int32, table.len()), next: make([]int32, s.rows)}
-	for i := range built.head {
-		built.head[i] = -1
-	}
-	for i := len(groups) - 1; i >= 0; i-- {
-		built.next[i] = built.head[groups[i]]
-		built.head[groups[i]] = int32(i)
-	}
-	j.built = built
-	return nil
+	j.built, err = b.finish()
+	return err
 }
 
-// withoutNulls drops the rows in which a key is NULL: they match nothing.
-func withoutNulls(b *batch.Batch, keys []function.Vector) (*batch.Batch, []function.Vector) {
-	some := false
-	for _, k := range keys {
-		some = some || k.Array.NullN() > 0
-	}
-	if !some {
-		return b, keys
-	}
-	var sel []int32
-	arrays := make([]arrow.Array, len(keys))
-	valids := make([][]byte, len(keys))
-	for i, k := range keys {
-		arrays[i] = materialise(k, b.Len)
-		valids[i] = batch.Validity(arrays[i])
-	}
-row:
-	for i := range b.Len {
-		for _, v := range valids {
-			if v != nil && !batch.BitSet(v, i) {
-				continue row
-			}
-		}
-		sel = append(sel, int32(i))
-	}
-	out := make([]function.Vector, len(keys))
-	for i, a := range arrays {
-		out[i] = function.Vector{Array: batch.Gather(a, sel)}
-	}
-	return batch.Compact(&batch.Batch{Columns: b.Columns, Len: b.Len, Sel: append([]int32{}, sel...)}), out
-}
-
-// begin looks up the keys of a left batch. Rows without a match are dropped at
-// once, before any column but the keys' is touched.
-func (j *join) begin(b *batch.Batch) error {
-	r := dense(b, j.leftKeys)
-	keys, err := evalAll(j.leftKeys, r)
-	if err != nil {
-		return err
-	}
-	j.groups = j.built.table.groups(j.groups[:0], keys, r.n, false)
-	sel := make([]int32, 0, r.n)
-	kept := j.groups[:0]
-	for i, g := range j.groups {
-		if g < 0 {
-			continue
-		}
-		at := int32(i)
-		if b.Sel != nil {
-			at = b.Sel[i]
-		}
-		sel = append(sel, at)
-		kept = append(kept, g)
-	}
-	j.groups = kept
-	j.row, j.begun = 0, false
-	if len(sel) == b.Len {
-		j.probe = &batch.Batch{Columns: b.Columns, Len: b.Len}
+// unmatched returns the next of the built rows that no left row matched.
+func (j *join) unmatched() *batch.Batch {
+	if !j.keepsRight() {
 		return nil
 	}
-	j.probe = &batch.Batch{Columns: b.Columns, Len: len(sel), Sel: sel} // Sel maps rows of groups to columns
-	return nil
-}
-
-// emit returns up to MaxRows matches of the current left batch; nil when all
-// there were failed the residual condition.
-func (j *join) emit() (*batch.Batch, error) {
-	var left, right []int32
-	for j.row < len(j.groups) && len(left) < batch.MaxRows {
-		if !j.begun {
-			j.next, j.begun = j.built.head[j.groups[j.row]], true
-		}
-		at := int32(j.row)
-		if j.probe.Sel != nil {
-			at = j.probe.Sel[j.row]
-		}
-		for j.next >= 0 && len(left) < batch.MaxRows {
-			left = append(left, at)
-			right = append(right, j.next)
-			j.next = j.built.next[j.next]
-		}
-		if j.next < 0 {
-			j.row++
-			j.begun = false
+	var at []int32
+	for ; j.emitted < j.built.n && len(at) < batch.MaxRows; j.emitted++ {
+		if !j.built.matched[j.emitted] {
+			at = append(at, int32(j.emitted))
 		}
 	}
-	if len(left) == 0 {
-		return nil, nil
+	if len(at) == 0 {
+		return nil
 	}
-	out := &batch.Batch{Len: len(left)}
-	for _, c := range j.probe.Columns {
-		out.Columns = append(out.Columns, batch.Gather(c, left))
+	out := &batch.Batch{Len: len(at), Columns: make([]arrow.Array, 0, len(j.fields))}
+	for _, f := range j.left.Fields() {
+		out.Columns = append(out.Columns, batch.Nulls(f.Type.Arrow(), len(at)))
 	}
 	for _, c := range j.built.columns {
-		out.Columns = append(out.Columns, batch.Gather(c, right))
+		out.Columns = append(out.Columns, batch.Gather(c, at))
 	}
-	if j.residual == nil {
-		return out, nil
-	}
-	sel, all, err := narrow(j.residual, out)
-	if err != nil || all {
-		return out, err
-	}
-	if len(sel) == 0 {
-		return nil, nil
-	}
-	out.Sel = sel
-	return out, nil
+	return out
 }

@@ -60,6 +60,12 @@ type keyColumn struct {
 	nullWord  int
 	nullShift uint
 	interner  *interner
+	// Of nested values, the interner has the encodings and firsts the values, in the
+	// order of their numbers.
+	nested  bool
+	firsts  []arrow.Array
+	held    int64 // bytes of firsts
+	encoded []byte
 }
 
 func newKeyTable(types []schema.Type) (*keyTable, error) {
@@ -76,9 +82,9 @@ func newKeyTable(types []schema.Type) (*keyTable, error) {
 		return len(used) - 1, 0
 	}
 	for _, typ := range types {
-		c := keyColumn{t: typ}
+		c := keyColumn{t: typ, nested: isNested(typ)}
 		switch dt := typ.Arrow(); dt.ID() {
-		case arrow.STRING, arrow.BINARY:
+		case arrow.STRING, arrow.BINARY, arrow.LIST, arrow.MAP, arrow.STRUCT:
 			c.bits, c.interner = 31, newInterner()
 		case arrow.BOOL:
 			c.bits = 1
@@ -101,7 +107,7 @@ func newKeyTable(types []schema.Type) (*keyTable, error) {
 		}
 		t.cols = append(t.cols, c)
 	}
-	t.lone = len(types) == 1 && t.cols[0].interner != nil
+	t.lone = len(types) == 1 && t.cols[0].interner != nil && !t.cols[0].nested
 	t.single = len(types) == 1 && !t.lone && t.cols[0].bits > 0 && t.cols[0].bits <= 64
 	for i := 0; i < len(t.cols) && !t.single; i++ { // last, so that values fill whole words
 		t.cols[i].nullWord, t.cols[i].nullShift = place(1)
@@ -121,7 +127,7 @@ func (t *keyTable) bytes() int64 {
 	n := int64(cap(t.keys))*8 + int64(len(t.slots))*8 + int64(cap(t.groupOf)+cap(t.idOf))*4
 	for i := range t.cols {
 		if in := t.cols[i].interner; in != nil {
-			n += in.bytes()
+			n += in.bytes() + t.cols[i].held
 		}
 	}
 	return n
@@ -220,7 +226,11 @@ func (t *keyTable) packColumn(c *keyColumn, words []uint64, v function.Vector, n
 			words[i*w+c.word], words[i*w+c.word+1] = x.LowBits(), uint64(x.HighBits())
 		}
 	case c.interner != nil:
-		t.ids = c.interner.ids(t.ids[:0], a, 0, add)
+		if c.nested {
+			t.ids = c.nestedIDs(t.ids[:0], a, valid, add)
+		} else {
+			t.ids = c.interner.ids(t.ids[:0], a, 0, add)
+		}
 		for i, id := range t.ids {
 			words[i*w+c.word] |= uint64(id) & textBits << c.shift
 		}
@@ -245,6 +255,42 @@ func (t *keyTable) packColumn(c *keyColumn, words []uint64, v function.Vector, n
 			words[i*w+c.word] &^= ^uint64(0) >> (64 - c.bits) << c.shift
 		}
 	}
+}
+
+// nestedIDs is interner.ids of nested values.
+func (c *keyColumn) nestedIDs(dst []int32, a arrow.Array, valid []byte, add bool) []int32 {
+	e := newEncoder(a, c.t)
+	before := int32(c.interner.len())
+	var fresh []int32
+	for i := range a.Len() {
+		if valid != nil && !batch.BitSet(valid, i) {
+			dst = append(dst, 0)
+			continue
+		}
+		c.encoded = e.append(c.encoded[:0], i)
+		id := c.interner.id(c.encoded, add)
+		if id == before+int32(len(fresh)) {
+			fresh = append(fresh, int32(i))
+		}
+		dst = append(dst, id)
+	}
+	if len(fresh) > 0 {
+		first := batch.Gather(a, fresh)
+		c.firsts = append(c.firsts, first)
+		c.held += batch.Bytes(first)
+	}
+	return dst
+}
+
+// nestedArray returns the values with these numbers, -1 = NULL.
+func (c *keyColumn) nestedArray(ids []int32) arrow.Array {
+	if len(c.firsts) == 0 {
+		return batch.Nulls(c.t.Arrow(), len(ids))
+	}
+	if len(c.firsts) > 1 {
+		c.firsts = []arrow.Array{batch.Concat(c.firsts)}
+	}
+	return batch.Gather(c.firsts[0], ids)
 }
 
 // mix is one round of wyhash's folded multiplication (Wang Yi, 2019).
@@ -409,13 +455,16 @@ func (t *keyTable) column(c *keyColumn, from, n int) arrow.Array {
 	switch dt.ID() {
 	case arrow.NULL:
 		return function.NullArray(c.t, n)
-	case arrow.STRING, arrow.BINARY:
+	case arrow.STRING, arrow.BINARY, arrow.LIST, arrow.MAP, arrow.STRUCT:
 		ids := make([]int32, n)
 		for i := range ids {
 			ids[i] = int32(at(i) & textBits)
 			if valid != nil && !batch.BitSet(valid, i) {
 				ids[i] = -1
 			}
+		}
+		if c.nested {
+			return c.nestedArray(ids)
 		}
 		return c.interner.array(dt, ids, valid)
 	case arrow.BOOL:

@@ -42,6 +42,11 @@ func (p *project) Next(ctx context.Context) (*batch.Batch, error) {
 	if err != nil {
 		return nil, err
 	}
+	return p.apply(b)
+}
+
+// apply computes the columns for one batch.
+func (p *project) apply(b *batch.Batch) (*batch.Batch, error) {
 	r, sel := rows{b.Columns, b.Len}, b.Sel
 	if sel != nil && p.computes && (p.volatile || len(sel)*sparse < b.Len) {
 		r, sel = dense(b, p.exprs), nil

@@ -115,6 +115,14 @@ func (t *tree) build(ctx context.Context, n plan.Node) (batch.Reader, error) {
 		return built(newAggregate(&t.compiler, n, in[0], t.budget))
 	case *plan.Join:
 		return built(newJoin(&t.compiler, n, in[0], in[1], t.budget))
+	case *plan.Union:
+		return newUnion(n, in)
+	case *plan.Expand:
+		return built(newExpand(&t.compiler, n, in[0]))
+	case *plan.Generate:
+		return built(newGenerate(&t.compiler, n, in[0]))
+	case *plan.Window:
+		return built(newWindow(&t.compiler, n, in[0], t.budget))
 	case *plan.Sort:
 		return built(newSorter(&t.compiler, n, in[0], t.budget))
 	case *plan.Limit:

@@ -266,6 +266,13 @@ func (h *hasher) hashes(b *batch.Batch) ([]uint64, error) {
 				}
 				out[i] = mix(out[i], xxhash.Sum64(t.Bytes(i)))
 			}
+		case arrow.LIST, arrow.MAP, arrow.STRUCT:
+			e := newEncoder(a, h.keys[k].t)
+			var encoded []byte
+			for i := range out {
+				encoded = e.append(encoded[:0], i)
+				out[i] = mix(out[i], xxhash.Sum64(encoded))
+			}
 		default:
 			h.bits = function.Bits64(h.keys[k].t, a, h.bits[:0])
 			for i, x := range h.bits {

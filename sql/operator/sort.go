@@ -29,7 +29,9 @@ type sorter struct {
 	orders []sortOrder
 	keep   int64 // offset+limit, -1 all
 	offset int64
-	mem    account
+	// withKeys makes the keys the last columns of the output, beyond Fields.
+	withKeys bool
+	mem      account
 
 	kept    store         // columns, then keys
 	cut     *sortedKeys   // the last kept row's key, when keep rows have been seen
@@ -81,7 +83,11 @@ func (s *sorter) Next(ctx context.Context) (*batch.Batch, error) {
 	at := s.order[s.emitted:min(len(s.order), s.emitted+batch.MaxRows)]
 	s.emitted += len(at)
 	out := &batch.Batch{Len: len(at)}
-	for _, c := range s.sorted[:len(s.sorted)-len(s.keys)] {
+	width := len(s.sorted)
+	if !s.withKeys {
+		width -= len(s.keys)
+	}
+	for _, c := range s.sorted[:width] {
 		out.Columns = append(out.Columns, batch.Gather(c, at))
 	}
 	return out, nil
@@ -228,6 +234,7 @@ func encodeKeys(keys []arrow.Array, orders []sortOrder, n int, rank bool) *sorte
 		width int
 		wide  []decimal128.Num
 		text  batch.Text
+		parts *encoder // of a nested value
 		valid []byte
 		sortOrder
 	}
@@ -238,6 +245,8 @@ func encodeKeys(keys []arrow.Array, orders []sortOrder, n int, rank bool) *sorte
 		case a.DataType().ID() == arrow.DECIMAL128:
 			p.wide = batch.Values[decimal128.Num](a)
 		case a.DataType().ID() == arrow.NULL:
+		case isNested(p.t):
+			p.parts = newEncoder(a, p.t)
 		default:
 			if p.words = orderedWords(a, orders[i], rank); p.words == nil {
 				p.text = batch.TextOf(a)
@@ -261,6 +270,8 @@ func encodeKeys(keys []arrow.Array, orders []sortOrder, n int, rank bool) *sorte
 			case p.wide != nil:
 				k.data = binary.BigEndian.AppendUint64(k.data, uint64(p.wide[i].HighBits())^1<<63)
 				k.data = binary.BigEndian.AppendUint64(k.data, p.wide[i].LowBits())
+			case p.parts != nil:
+				k.data = p.parts.appendValue(k.data, i)
 			default:
 				k.data = appendEscaped(k.data, p.text.Bytes(i))
 			}
