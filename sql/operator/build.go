@@ -147,7 +147,7 @@ func (b *builder) finish() (*build, error) {
 	}
 	for i, f := range b.j.right.Fields() {
 		if b.store.rows == 0 { // concat knows no type then
-			columns[i] = batch.Nulls(f.Type.Arrow(), 0)
+			columns[i] = function.NullArray(f.Type, 0)
 		}
 	}
 	out := &build{n: b.store.rows, columns: columns, table: b.table, others: b.others}

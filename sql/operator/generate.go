@@ -152,7 +152,7 @@ func withEmpty(from []int32, columns []arrow.Array, n int, out []schema.Field) (
 	padded := make([]arrow.Array, len(columns))
 	for i, c := range columns {
 		if c.DataType().ID() == arrow.NULL {
-			c = batch.Nulls(out[i].Type.Arrow(), c.Len())
+			c = function.NullArray(out[i].Type, c.Len())
 		}
 		padded[i] = batch.Gather(c, at)
 	}

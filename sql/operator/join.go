@@ -11,6 +11,7 @@ import (
 	"github.com/skepdb/skep/batch"
 	"github.com/skepdb/skep/internal/fault"
 	"github.com/skepdb/skep/schema"
+	"github.com/skepdb/skep/sql/function"
 	"github.com/skepdb/skep/sql/plan"
 )
 
@@ -191,7 +192,7 @@ func (j *join) unmatched() *batch.Batch {
 	}
 	out := &batch.Batch{Len: len(at), Columns: make([]arrow.Array, 0, len(j.fields))}
 	for _, f := range j.left.Fields() {
-		out.Columns = append(out.Columns, batch.Nulls(f.Type.Arrow(), len(at)))
+		out.Columns = append(out.Columns, function.NullArray(f.Type, len(at)))
 	}
 	for _, c := range j.built.columns {
 		out.Columns = append(out.Columns, batch.Gather(c, at))

@@ -108,7 +108,7 @@ func newKeyTable(types []schema.Type) (*keyTable, error) {
 		t.cols = append(t.cols, c)
 	}
 	t.lone = len(types) == 1 && t.cols[0].interner != nil && !t.cols[0].nested
-	t.single = len(types) == 1 && !t.lone && t.cols[0].bits > 0 && t.cols[0].bits <= 64
+	t.single = len(types) == 1 && t.cols[0].interner == nil && t.cols[0].bits > 0 && t.cols[0].bits <= 64
 	for i := 0; i < len(t.cols) && !t.single; i++ { // last, so that values fill whole words
 		t.cols[i].nullWord, t.cols[i].nullShift = place(1)
 	}
@@ -285,7 +285,7 @@ func (c *keyColumn) nestedIDs(dst []int32, a arrow.Array, valid []byte, add bool
 // nestedArray returns the values with these numbers, -1 = NULL.
 func (c *keyColumn) nestedArray(ids []int32) arrow.Array {
 	if len(c.firsts) == 0 {
-		return batch.Nulls(c.t.Arrow(), len(ids))
+		return function.NullArray(c.t, len(ids))
 	}
 	if len(c.firsts) > 1 {
 		c.firsts = []arrow.Array{batch.Concat(c.firsts)}

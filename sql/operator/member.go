@@ -44,7 +44,7 @@ func (m *memberExpr) eval(r rows) (function.Vector, error) {
 		offsets, values := batch.ListOf(v.Array)
 		v.Array = batch.NewList(m.e.T.Arrow(), append([]int32(nil), offsets...), fieldOf(values, m.index), batch.Validity(v.Array))
 	default:
-		v.Array = batch.Nulls(m.e.T.Arrow(), v.Array.Len())
+		v.Array = function.NullArray(m.e.T, v.Array.Len())
 	}
 	return v, nil
 }

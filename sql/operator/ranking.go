@@ -6,6 +6,7 @@ import (
 	"github.com/skepdb/skep/batch"
 	"github.com/skepdb/skep/internal/fault"
 	"github.com/skepdb/skep/schema"
+	"github.com/skepdb/skep/sql/function"
 	"github.com/skepdb/skep/sql/plan"
 )
 
@@ -206,7 +207,7 @@ func (s *shift) compute(p *partitions) (arrow.Array, error) {
 // typed returns a, or NULLs of type t if it has none.
 func typed(a arrow.Array, t schema.Type) arrow.Array {
 	if a.DataType().ID() == arrow.NULL && t.Kind != schema.Void {
-		return batch.Nulls(t.Arrow(), a.Len())
+		return function.NullArray(t, a.Len())
 	}
 	return a
 }

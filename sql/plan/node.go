@@ -112,6 +112,12 @@ const (
 // then right columns, may be nil. The right side is built, the left one probes. Output:
 // left columns, then right columns; of LeftSemi and LeftAnti, the left ones only; of
 // LeftMark, the left ones and Mark.
+//
+// A task must have all right rows that can match its left ones. So either both sides
+// are exchanged by hash of the keys (of a NullAware join, of the keys but the last;
+// so with one key, both to one task), or the right side is broadcast to tasks that each
+// have part of the left one. RightOuter and FullOuter must not be broadcast, unless to one
+// task: every task would yield the right rows that none of its own left rows match.
 type Join struct {
 	// NullAware makes the last key that of x [NOT] IN (right), for LeftAnti and LeftMark:
 	// among the right rows whose other keys match (and Residual holds), a NULL
