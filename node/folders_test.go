@@ -119,7 +119,7 @@ func TestOptions(t *testing.T) {
 	if err := (Options{}).Validate(); err != nil {
 		t.Errorf("the zero value: %v", err)
 	}
-	want := "data = \"skep-data\"\nworkers = 1\nslots = auto\nmemory = 1073741824\n"
+	want := "data = \"skep-data\"\nworkers = 1\nslots = auto\nmemory = 1073741824\nshuffle_memory = 1073741824\n"
 	if got := (Options{}).String(); got != want {
 		t.Errorf("printed %q, want %q", got, want)
 	}

@@ -32,6 +32,9 @@ import (
 // catalogDir is the catalogue's folder inside of the first data folder.
 const catalogDir = "catalog"
 
+// shuffleDir has files of the shuffle, inside of each data folder.
+const shuffleDir = "shuffle"
+
 // Node is an open embedded engine. Its methods are safe for concurrent use.
 type Node struct {
 	o         Options
@@ -43,6 +46,7 @@ type Node struct {
 	results   *resultset.Format
 	inputs    inputformat.Formats
 	outputs   outputformat.Formats
+	shuffle   *shuffle.Local
 	workers   []*worker.Worker
 	scheduler *server.Server
 	slots     int // of all workers
@@ -103,14 +107,23 @@ func (n *Node) startWorkers() error {
 	n.inputs = inputformat.Formats{"region": inputregion.New(n.store), "text": text.New(), "csv": csv.New()}
 	n.outputs = outputformat.Formats{"table": outputtable.New(n.catalog, n.store), "resultset": n.results}
 	n.scheduler = server.New(server.Options{Outputs: n.outputs, Logger: n.o.Logger})
-	exchange := shuffle.NewMemory()
+	var dirs []string
+	for _, own := range n.own {
+		for _, f := range own.folders {
+			dirs = append(dirs, f.Path(shuffleDir))
+		}
+	}
+	var err error
+	if n.shuffle, err = shuffle.NewLocal(shuffle.LocalOptions{Memory: n.o.ShuffleMemory, Dirs: dirs, FS: n.o.FS}); err != nil {
+		return err
+	}
 	slots := n.o.slotsOf(len(n.own))
 	for i, own := range n.own {
 		identity := cluster.Worker{ID: own.worker, Name: fmt.Sprintf("worker%d", i+1), Host: "localhost", Slots: slots}
 		w, err := worker.New(worker.Options{
 			Worker:  identity,
 			Runners: jobs.Runners{"sql": operator.NewRunner(n.functions)},
-			Inputs:  n.inputs, Outputs: n.outputs, Shuffle: exchange,
+			Inputs:  n.inputs, Outputs: n.outputs, Shuffle: n.shuffle,
 			Memory: n.o.Memory * int64(slots), Logger: n.o.Logger,
 		})
 		if err != nil {
@@ -186,6 +199,9 @@ func (n *Node) Close() error {
 		}
 		for _, w := range n.workers {
 			errs = append(errs, w.Close())
+		}
+		if n.shuffle != nil {
+			errs = append(errs, n.shuffle.Close())
 		}
 		for _, own := range n.own {
 			if s := n.regions[own.worker]; s != nil {

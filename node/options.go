@@ -36,6 +36,9 @@ type Options struct {
 	Slots int
 	// Memory is how many bytes an attempt may hold. 0: 1 GiB.
 	Memory int64
+	// ShuffleMemory is how many bytes of batches the shuffle holds; what exceeds
+	// it goes to the data folders. 0: 1 GiB.
+	ShuffleMemory int64
 	// MustExist refuses to make a first data folder that isn't there.
 	MustExist bool
 	// Command is what other processes are told of who holds the folders; "":
@@ -59,6 +62,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Memory == 0 {
 		o.Memory = 1 << 30
+	}
+	if o.ShuffleMemory == 0 {
+		o.ShuffleMemory = 1 << 30
 	}
 	if o.Command == "" {
 		o.Command = strings.Join(os.Args, " ")
@@ -100,6 +106,9 @@ func (o Options) Validate() error {
 	if o.Memory != 0 && o.Memory < least {
 		wrong("memory: %d bytes an attempt are fewer than %d", o.Memory, least)
 	}
+	if o.ShuffleMemory < 0 {
+		wrong("shuffle memory: %d is negative", o.ShuffleMemory)
+	}
 	if len(faults) == 0 {
 		return nil
 	}
@@ -117,7 +126,7 @@ func (o Options) String() string {
 	if o.Slots > 0 {
 		slots = fmt.Sprint(o.Slots)
 	}
-	fmt.Fprintf(&b, "workers = %d\nslots = %s\nmemory = %d\n", o.Workers, slots, o.Memory)
+	fmt.Fprintf(&b, "workers = %d\nslots = %s\nmemory = %d\nshuffle_memory = %d\n", o.Workers, slots, o.Memory, o.ShuffleMemory)
 	return b.String()
 }
 

@@ -87,6 +87,8 @@ type Launch struct {
 	Locality jobs.Locality
 	// Inputs are the winners of the stages read, by Stage.Inputs, then by task.
 	Inputs [][]jobs.AttemptID
+	// Holders are the workers that have their output, in the same order.
+	Holders [][]cluster.WorkerID
 	Rival  bool // another attempt of the task is running
 }
 

@@ -61,6 +61,7 @@ type stage struct {
 	counters  jobs.Counters
 	locality  [jobs.Anywhere + 1]int // of winners
 	winners   []jobs.AttemptID       // of a complete stage, made when first asked for
+	wonBy     []cluster.WorkerID     // their workers
 	launched  int
 	failed    int
 	startedAt Time
@@ -217,16 +218,17 @@ func (st *stage) runnable() bool {
 	return true
 }
 
-// allWinners returns the winners of a complete stage, in task order. The slice
-// is handed out and never changed.
-func (st *stage) allWinners() []jobs.AttemptID {
+// allWinners returns the winners of a complete stage and their workers, in task
+// order. The slices are handed out and never changed.
+func (st *stage) allWinners() ([]jobs.AttemptID, []cluster.WorkerID) {
 	if st.winners == nil {
 		st.winners = make([]jobs.AttemptID, len(st.tasks))
+		st.wonBy = make([]cluster.WorkerID, len(st.tasks))
 		for i := range st.tasks {
-			st.winners[i] = st.tasks[i].won.id
+			st.winners[i], st.wonBy[i] = st.tasks[i].won.id, st.tasks[i].won.worker
 		}
 	}
-	return st.winners
+	return st.winners, st.wonBy
 }
 
 // live returns the attempt with this id if it holds a slot.
@@ -478,7 +480,8 @@ func (s *State) progress(j *job) {
 		return
 	}
 	j.phase = publishing
-	s.do(Publish{Job: j.ID, Won: last.allWinners()})
+	won, _ := last.allWinners()
+	s.do(Publish{Job: j.ID, Won: won})
 }
 
 func (s *State) cancelAll(j *job) {

@@ -332,7 +332,8 @@ func (s *State) launch(t *task, w *worker, level jobs.Locality, source *worker, 
 	st.launched++
 	l := Launch{ID: a.id, Worker: w.ID, Locality: level, Rival: rival}
 	for _, in := range st.Inputs {
-		l.Inputs = append(l.Inputs, j.stages[in].allWinners())
+		won, held := j.stages[in].allWinners()
+		l.Inputs, l.Holders = append(l.Inputs, won), append(l.Holders, held)
 	}
 	s.do(l)
 }

@@ -240,12 +240,12 @@ func (e *engine) execute(ctx context.Context, q *Query) ([][]schema.Datum, error
 	return out.rows, nil
 }
 
-func (e *engine) attempt(ctx context.Context, job *jobs.Job, s *jobs.Stage, task *jobs.Task, memory *shuffle.Memory, formats inputformat.Formats, out *collector) error {
+func (e *engine) attempt(ctx context.Context, job *jobs.Job, s *jobs.Stage, task *jobs.Task, memory shuffle.Service, formats inputformat.Formats, out *collector) error {
 	c := &jobs.Context{ID: jobs.AttemptID{Job: job.ID, Stage: s.ID, Task: task.Index}, Stage: s, Task: task, Work: s.Work, Formats: formats, Counters: jobs.Counters{}}
 	for i, in := range s.Inputs {
-		var from []shuffle.Attempt
+		var from []shuffle.Source
 		for t := range job.Stages[in].Tasks {
-			from = append(from, shuffle.Attempt{Job: string(job.ID), Stage: in, Task: t})
+			from = append(from, shuffle.Source{Attempt: shuffle.Attempt{Job: string(job.ID), Stage: in, Task: t}})
 		}
 		partition := task.Index
 		if s.Broadcast[i] {

@@ -92,22 +92,27 @@ func (r *run) do(ctx context.Context) (*outputformat.Manifest, error) {
 
 // openInput opens one partition of an input, or all of them in order.
 func (r *run) openInput(ctx context.Context, in *jobs.Input) (batch.Reader, error) {
-	from := make([]shuffle.Attempt, len(in.From))
+	if in.Workers != nil && len(in.Workers) != len(in.From) {
+		return nil, fault.Bugf("run %s: an input of %d attempts is on %d workers", r.a.ID, len(in.From), len(in.Workers))
+	}
+	from := make([]shuffle.Source, len(in.From))
 	for i, id := range in.From {
-		from[i] = shuffle.Attempt{Job: string(id.Job), Stage: id.Stage, Task: id.Task, Attempt: id.Attempt}
+		from[i].Attempt = shuffle.Attempt{Job: string(id.Job), Stage: id.Stage, Task: id.Task, Attempt: id.Attempt}
+		if in.Workers != nil {
+			from[i].Worker, from[i].Address = in.Workers[i], r.a.Addresses[in.Workers[i]]
+		}
 	}
 	first, n := r.a.Task.Index, 1
 	if in.Broadcast {
 		first, n = 0, in.Partitions
 	}
-	out := &inputReader{fields: in.Fields}
-	for p := first; p < first+n; p++ {
-		part, err := r.w.o.Shuffle.Reader(ctx, in.Fields, p, from)
-		if err != nil {
-			_ = out.Close()
-			return nil, err
-		}
-		out.parts = append(out.parts, part)
+	out := &inputReader{fields: in.Fields, rest: n}
+	out.open = func(ctx context.Context) (batch.Reader, error) {
+		return r.w.o.Shuffle.Reader(ctx, in.Fields, first+n-out.rest, from)
+	}
+	// The first one at once, so that output that is gone is known before work begins.
+	if err := out.next(ctx); err != nil {
+		return nil, err
 	}
 	return out, nil
 }
@@ -190,14 +195,31 @@ func (d outputDoor) Write(ctx context.Context, b *batch.Batch) error {
 	return d.r.output.Write(ctx, b)
 }
 
-// inputReader reads its parts one after the other.
+// inputReader reads partitions one after the other. Each is opened when the one
+// before it ends, so that no more than one is fetched at a time.
 type inputReader struct {
 	fields []schema.Field
-	parts  []batch.Reader
+	rest   int // partitions that are not open yet
+	open   func(context.Context) (batch.Reader, error)
+	part   batch.Reader // nil: none is open
 	err    error
 }
 
 func (r *inputReader) Fields() []schema.Field { return r.fields }
+
+// next opens the next partition, if there is one.
+func (r *inputReader) next(ctx context.Context) error {
+	if r.rest == 0 {
+		return nil
+	}
+	part, err := r.open(ctx)
+	if err != nil {
+		return err
+	}
+	r.rest--
+	r.part = part
+	return nil
+}
 
 func (r *inputReader) Next(ctx context.Context) (*batch.Batch, error) {
 	if r.err != nil {
@@ -206,8 +228,8 @@ func (r *inputReader) Next(ctx context.Context) (*batch.Batch, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	for len(r.parts) > 0 {
-		b, err := r.parts[0].Next(ctx)
+	for r.part != nil {
+		b, err := r.part.Next(ctx)
 		if err == nil {
 			return b, nil
 		}
@@ -215,17 +237,21 @@ func (r *inputReader) Next(ctx context.Context) (*batch.Batch, error) {
 			r.err = err
 			return nil, err
 		}
-		_ = r.parts[0].Close() // read to its end
-		r.parts = r.parts[1:]
+		_ = r.part.Close() // read to its end
+		r.part = nil
+		if err := r.next(ctx); err != nil {
+			r.err = err
+			return nil, err
+		}
 	}
 	r.err = io.EOF
 	return nil, io.EOF
 }
 
 func (r *inputReader) Close() error {
-	for _, p := range r.parts {
-		_ = p.Close() // nobody wants the rest
+	if r.part != nil {
+		_ = r.part.Close() // nobody wants the rest
 	}
-	r.parts, r.err = nil, io.EOF
+	r.part, r.rest, r.err = nil, 0, io.EOF
 	return nil
 }

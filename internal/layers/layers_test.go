@@ -41,6 +41,7 @@ var table = []row{
 	{"cluster", ""},
 	{"cluster/rpc", "api/fault api/node internal/fault"},
 	{"batch", "schema"},
+	{"batch/frame", "batch schema"},
 
 	// The region store.
 	{"storage", "batch cluster internal/fault schema"},
@@ -63,7 +64,8 @@ var table = []row{
 	{"outputformat", "batch schema"},
 	{"outputformat/table", "batch catalog internal/fault outputformat schema storage storage/rowkey"},
 	{"outputformat/resultset", "batch internal/fault outputformat schema"},
-	{"shuffle", "batch internal/fault schema"},
+	{"shuffle", "batch batch/frame cluster internal/fault schema"},
+	{"shuffle/shuffletest", "batch schema shuffle"},
 
 	// Work, and who does it where.
 	{"jobs", "batch cluster inputformat internal/fault outputformat schema"},

@@ -88,15 +88,34 @@ func (s *Server) launch(l scheduler.Launch) {
 	for i, in := range st.Inputs {
 		src := r.job.Stages[in]
 		a.Inputs = append(a.Inputs, jobs.Input{
-			Fields: src.Fields, Partitions: src.Partitions, Broadcast: st.IsBroadcast(i), From: l.Inputs[i],
+			Fields: src.Fields, Partitions: src.Partitions, Broadcast: st.IsBroadcast(i), From: l.Inputs[i], Workers: l.Holders[i],
 		})
 	}
+	a.Addresses = s.addresses(l.Holders)
 	if st.Partitions == 0 {
 		a.Output = r.job.Output
 	}
 	if err := c.Launch(c.ctx, a, reporter{s}); err != nil {
 		s.post(scheduler.AttemptFailed{ID: l.ID, Class: fault.ClassOf(err), Err: err})
 	}
+}
+
+// addresses returns where the workers listen, those that do and are there.
+func (s *Server) addresses(holders [][]cluster.WorkerID) map[cluster.WorkerID]string {
+	var out map[cluster.WorkerID]string
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, ids := range holders {
+		for _, id := range ids {
+			if c := s.workers[id]; c != nil && c.address != "" && out[id] == "" {
+				if out == nil {
+					out = map[cluster.WorkerID]string{}
+				}
+				out[id] = c.address
+			}
+		}
+	}
+	return out
 }
 
 // reporter turns what workers say into events.

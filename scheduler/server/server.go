@@ -87,8 +87,9 @@ type Server struct {
 
 type connection struct {
 	Worker
-	ctx    context.Context
-	cancel context.CancelFunc
+	address string
+	ctx     context.Context
+	cancel  context.CancelFunc
 }
 
 // record is a job as the shell knows it.
@@ -147,7 +148,7 @@ func New(o Options) *Server {
 // AddWorker makes a worker's slots available. A worker of that id that was there
 // before counts as lost.
 func (s *Server) AddWorker(w cluster.Worker, conn Worker) {
-	c := &connection{Worker: conn}
+	c := &connection{Worker: conn, address: w.Address}
 	c.ctx, c.cancel = context.WithCancel(s.base)
 	s.mu.Lock()
 	old := s.workers[w.ID]
