@@ -89,7 +89,9 @@ func (f *CellForm) unescaped(s []byte) []byte {
 // must not have been undone. A part that can't be read becomes NULL, what is missing in a
 // struct is NULL, what is too much is dropped; of equal keys in a map the first counts. ok is
 // false when some part was unreadable.
-func (a *Appender) AppendNested(cell []byte, f *CellForm) (ok bool) { return a.appendNested(cell, f, 0) }
+func (a *Appender) AppendNested(cell []byte, f *CellForm) (ok bool) {
+	return a.appendNested(cell, f, 0)
+}
 
 func (a *Appender) appendNested(cell []byte, f *CellForm, level int) (ok bool) {
 	if bytes.Equal(cell, f.Null) {

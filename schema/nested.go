@@ -358,7 +358,8 @@ func appendJSONScalar(dst []byte, t Type, text func([]byte) []byte) []byte {
 		return append(text(append(dst, '"')), '"')
 	case Decimal:
 		start := len(dst)
-		return dst[:start+len(trimDecimal(text(dst)[start:]))]
+		dst = text(dst)
+		return dst[:start+len(trimDecimal(dst[start:]))]
 	}
 	return text(dst)
 }
@@ -431,4 +432,3 @@ func appendJSONDatum(dst []byte, d Datum) []byte {
 	}
 	return appendJSONScalar(dst, d.Type, d.AppendTo)
 }
-

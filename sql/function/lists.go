@@ -82,7 +82,9 @@ func (a *valueLists) add(groups, sel []int32, args []Vector, n int, keep func(g 
 }
 
 // Merge adds states that State made.
-func (a *valueLists) Merge(groups []int32, states []arrow.Array) error { return a.merge(groups, states, nil) }
+func (a *valueLists) Merge(groups []int32, states []arrow.Array) error {
+	return a.merge(groups, states, nil)
+}
 
 func (a *valueLists) merge(groups []int32, states []arrow.Array, keep func(g int32, columns []Vector, i int) bool) error {
 	l := listOf(Vector{Array: states[0]})
