@@ -12,13 +12,17 @@ import (
 	"github.com/skepdb/skep/frontend"
 	"github.com/skepdb/skep/inputformat"
 	"github.com/skepdb/skep/inputformat/csv"
+	"github.com/skepdb/skep/inputformat/lines"
 	inputregion "github.com/skepdb/skep/inputformat/region"
 	"github.com/skepdb/skep/inputformat/text"
 	"github.com/skepdb/skep/internal/fault"
 	"github.com/skepdb/skep/jobs"
+	"github.com/skepdb/skep/jobs/builtin"
+	"github.com/skepdb/skep/jobs/mapreduce/engine"
 	"github.com/skepdb/skep/outputformat"
 	"github.com/skepdb/skep/outputformat/resultset"
 	outputtable "github.com/skepdb/skep/outputformat/table"
+	outputtext "github.com/skepdb/skep/outputformat/text"
 	"github.com/skepdb/skep/scheduler/server"
 	"github.com/skepdb/skep/shuffle"
 	"github.com/skepdb/skep/sql/function"
@@ -49,6 +53,7 @@ type Node struct {
 	shuffle   *shuffle.Local
 	workers   []*worker.Worker
 	scheduler *server.Server
+	programs  engine.Programs
 	slots     int // of all workers
 
 	closing sync.Once
@@ -104,8 +109,8 @@ func (n *Node) openStore() {
 // startWorkers builds the registries and the workers, and the scheduler over them.
 func (n *Node) startWorkers() error {
 	n.results = resultset.New()
-	n.inputs = inputformat.Formats{"region": inputregion.New(n.store), "text": text.New(), "csv": csv.New()}
-	n.outputs = outputformat.Formats{"table": outputtable.New(n.catalog, n.store), "resultset": n.results}
+	n.inputs = inputformat.Formats{"region": inputregion.New(n.store), "text": text.New(), "csv": csv.New(), "lines": lines.New()}
+	n.outputs = outputformat.Formats{"table": outputtable.New(n.catalog, n.store), "resultset": n.results, "text": outputtext.New()}
 	n.scheduler = server.New(server.Options{Outputs: n.outputs, Logger: n.o.Logger})
 	var dirs []string
 	for _, own := range n.own {
@@ -117,12 +122,16 @@ func (n *Node) startWorkers() error {
 	if n.shuffle, err = shuffle.NewLocal(shuffle.LocalOptions{Memory: n.o.ShuffleMemory, Dirs: dirs, FS: n.o.FS}); err != nil {
 		return err
 	}
+	if n.programs, err = engine.NewPrograms(builtin.Programs()...); err != nil {
+		return err
+	}
+	runners := jobs.Runners{"sql": operator.NewRunner(n.functions), engine.Kind: &engine.Runner{Programs: n.programs}}
 	slots := n.o.slotsOf(len(n.own))
 	for i, own := range n.own {
 		identity := cluster.Worker{ID: own.worker, Name: fmt.Sprintf("worker%d", i+1), Host: "localhost", Slots: slots}
 		w, err := worker.New(worker.Options{
 			Worker:  identity,
-			Runners: jobs.Runners{"sql": operator.NewRunner(n.functions)},
+			Runners: runners,
 			Inputs:  n.inputs, Outputs: n.outputs, Shuffle: n.shuffle,
 			Memory: n.o.Memory * int64(slots), Logger: n.o.Logger,
 		})

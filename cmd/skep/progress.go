@@ -12,7 +12,15 @@ import (
 // progress draws how far an operation is, on one line of a terminal that is
 // wiped at the end. It returns what ends it.
 func (a *app) progress(op *frontend.Operation, silent bool) (stop func()) {
-	if silent || !a.errTTY {
+	if silent {
+		return func() {}
+	}
+	return a.drawProgress(op.Status)
+}
+
+// drawProgress draws how far a job is; status is false while there is none.
+func (a *app) drawProgress(status func() (jobs.Status, bool)) (stop func()) {
+	if !a.errTTY {
 		return func() {}
 	}
 	end, ended := make(chan struct{}), make(chan struct{})
@@ -30,8 +38,8 @@ func (a *app) progress(op *frontend.Operation, silent bool) (stop func()) {
 				}
 				return
 			case <-tick.C:
-				if status, ok := op.Status(); ok {
-					fmt.Fprint(a.err, "\r\x1b[K"+progressLine(status))
+				if s, ok := status(); ok {
+					fmt.Fprint(a.err, "\r\x1b[K"+progressLine(s))
 					drawn = true
 				}
 			}

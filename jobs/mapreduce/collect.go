@@ -268,6 +268,7 @@ func (c *collector[K, V]) spill() error {
 	// Blocks are copies, so what they were made of can be used again.
 	clear(vals)
 	c.arena, c.items, c.vals = arena[:0], items[:0], vals[:0]
+	c.perVal = sizeOf[V]() // those that come are small again
 	return err
 }
 

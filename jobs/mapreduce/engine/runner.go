@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -46,8 +45,6 @@ type Runner struct {
 	Programs Programs
 	// Logs has what programs write to their logs; nil: it is dropped.
 	Logs Logs
-	// Children runs programs that are not part of Skep; nil: they are refused.
-	Children Launcher
 }
 
 // Logs keeps what attempts write.
@@ -79,9 +76,7 @@ func (r *Runner) Run(ctx context.Context, c *jobs.Context) error {
 		}
 	}
 	a.Log = log
-	if w.Artifact != "" {
-		err = r.child(ctx, c, w, a)
-	} else if p := r.Programs[w.Program]; p != nil {
+	if p := r.Programs[w.Program]; p != nil {
 		err = mapreduce.Run(ctx, p, a)
 	} else {
 		err = fault.Bugf("mapreduce: there is no program %s here", w.Program)
@@ -152,9 +147,9 @@ func (in *input) settle() {
 // empty is a reader without rows.
 type empty []schema.Field
 
-func (e empty) Fields() []schema.Field                      { return e }
-func (empty) Next(context.Context) (*batch.Batch, error)    { return nil, io.EOF }
-func (empty) Close() error                                  { return nil }
+func (e empty) Fields() []schema.Field                   { return e }
+func (empty) Next(context.Context) (*batch.Batch, error) { return nil, io.EOF }
+func (empty) Close() error                               { return nil }
 
 // writer returns where an attempt's output goes.
 func writer(c *jobs.Context, w *Work) func(context.Context, int, *batch.Batch) error {
@@ -187,31 +182,4 @@ func arrange(b *batch.Batch, w *Work) *batch.Batch {
 		out.Columns[i] = schema.ArrayOf(w.Output[i].Type, nulls)
 	}
 	return out
-}
-
-// tail keeps the last bytes that are written through it.
-type tail struct {
-	to   io.Writer
-	last []byte
-}
-
-const tailBytes = 4 << 10
-
-func (t *tail) Write(p []byte) (int, error) {
-	n, err := t.to.Write(p)
-	t.last = append(t.last, p[max(0, len(p)-tailBytes):]...)
-	if len(t.last) > 2*tailBytes {
-		t.last = append([]byte(nil), t.last[len(t.last)-tailBytes:]...)
-	}
-	return n, err
-}
-
-// lines returns the last n lines.
-func (t *tail) lines(n int) string {
-	text := bytes.TrimRight(t.last, "\n")
-	if len(text) > tailBytes {
-		text = text[len(text)-tailBytes:]
-	}
-	all := bytes.Split(text, []byte("\n"))
-	return string(bytes.Join(all[max(0, len(all)-n):], []byte("\n")))
 }
