@@ -149,7 +149,7 @@ func (t Translator) Error(peer string, err error) error {
 	case codes.DeadlineExceeded:
 		return fmt.Errorf("%s didn't answer in time: %w", peer, context.DeadlineExceeded)
 	case codes.Unavailable:
-		return fault.Retryablef("%s can't be reached: %s", peer, reason(s.Message()))
+		return fault.Unavailablef("%s can't be reached: %s", peer, reason(s.Message()))
 	case codes.Unimplemented:
 		return fault.Userf("%s doesn't do this: %s", peer, s.Message())
 	case codes.ResourceExhausted:
