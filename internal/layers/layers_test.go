@@ -35,6 +35,7 @@ var table = []row{
 	{"api/fault", ""},
 	{"api/node", ""},
 	{"api/jobs", "api/fault"},
+	{"api/storage", ""},
 
 	// What everybody means by type, batch and worker.
 	{"schema", "internal/fault internal/nearest"},
@@ -49,7 +50,9 @@ var table = []row{
 	{"storage/folder", "internal/fault"},
 	{"storage/region/segment", "batch internal/fault schema storage storage/rowkey"},
 	{"storage/region", "batch cluster internal/fault schema storage storage/folder storage/region/segment storage/rowkey"},
-	{"storage/client", "batch cluster internal/fault schema storage storage/rowkey"},
+	{"storage/wire", "batch cluster/rpc internal/coding internal/fault schema storage"},
+	{"storage/server", "api/storage batch batch/frame internal/coding internal/fault schema storage storage/wire"},
+	{"storage/client", "api/storage batch batch/frame cluster internal/coding internal/fault schema storage storage/rowkey storage/wire"},
 	{"storage/storagetest", "batch internal/fault schema storage storage/rowkey"},
 
 	// The catalogue.

@@ -4,7 +4,7 @@
 package client
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,33 +23,59 @@ type Place struct {
 	Folder int
 }
 
-// Store implements storage.Store over the servers it knows.
+// Directory says which servers there are at the moment. Safe for concurrent use.
+type Directory interface {
+	// Server returns the server of a worker; false if the worker isn't there.
+	Server(cluster.WorkerID) (storage.Server, bool)
+	// Places are where new regions may live.
+	Places() []Place
+}
+
+// Store implements storage.Store over the servers of a directory.
 type Store struct {
 	authority storage.Authority
-	servers   map[cluster.WorkerID]storage.Server
-	places    []Place
+	directory Directory
 }
+
+// fixed is a directory that doesn't change.
+type fixed struct {
+	servers map[cluster.WorkerID]storage.Server
+	places  []Place
+}
+
+func (f fixed) Server(id cluster.WorkerID) (storage.Server, bool) {
+	s, ok := f.servers[id]
+	return s, ok
+}
+
+func (f fixed) Places() []Place { return f.places }
 
 var _ storage.Store = (*Store)(nil)
 
-// New returns a store. Regions of new tables are spread over places, which are
-// put in turns by worker; nil means folder 0 of each server.
+// New returns a store over servers that don't change. Regions of new tables are
+// spread over places; nil means folder 0 of each server.
 func New(authority storage.Authority, servers map[cluster.WorkerID]storage.Server, places []Place) *Store {
-	s := &Store{authority: authority, servers: servers, places: slices.Clone(places)}
-	if len(s.places) == 0 {
+	if len(places) == 0 {
 		for id := range servers {
-			s.places = append(s.places, Place{Worker: id})
+			places = append(places, Place{Worker: id})
 		}
 	}
-	// One folder of each worker, then the next of each: neighbouring regions are
-	// then on different workers, and all folders get their share.
-	slices.SortFunc(s.places, func(a, b Place) int {
-		if a.Folder != b.Folder {
-			return a.Folder - b.Folder
-		}
-		return bytes.Compare([]byte(a.Worker), []byte(b.Worker))
+	return Over(authority, fixed{servers: servers, places: places})
+}
+
+// Over returns a store over the servers that a directory has at the moment.
+func Over(authority storage.Authority, d Directory) *Store {
+	return &Store{authority: authority, directory: d}
+}
+
+// inTurn sorts places: one folder of each worker, then the next of each.
+// Neighbouring regions are then on different workers, and all folders get their share.
+func inTurn(places []Place) []Place {
+	places = slices.Clone(places)
+	slices.SortFunc(places, func(a, b Place) int {
+		return cmp.Or(cmp.Compare(a.Folder, b.Folder), cmp.Compare(a.Worker, b.Worker))
 	})
-	return s
+	return places
 }
 
 const (
@@ -81,9 +107,9 @@ func retry(ctx context.Context, f func() error) error {
 
 // server returns the server of a region.
 func (s *Store) server(r storage.Region) (storage.Server, error) {
-	server, ok := s.servers[r.Worker]
+	server, ok := s.directory.Server(r.Worker)
 	if !ok {
-		return nil, fault.Retryablef("region %d is on worker %s, which is not available", r.ID, r.Worker)
+		return nil, fault.Unavailablef("region %d is on worker %s, which is not there", r.ID, r.Worker)
 	}
 	return server, nil
 }
@@ -144,8 +170,9 @@ func (s *Store) CreateTable(ctx context.Context, t *storage.Table, cuts []storag
 
 // place makes empty regions between the cuts, in turns over the places.
 func (s *Store) place(ctx context.Context, t *storage.Table, cuts []storage.Key) ([]storage.Region, error) {
-	if len(s.places) == 0 {
-		return nil, fault.Retryablef("there is no worker with a data folder")
+	places := inTurn(s.directory.Places())
+	if len(places) == 0 {
+		return nil, fault.Unavailablef("there is no worker with a data folder")
 	}
 	regions := make([]storage.Region, len(cuts)+1)
 	ranges := make([]storage.KeyRange, len(regions))
@@ -155,7 +182,7 @@ func (s *Store) place(ctx context.Context, t *storage.Table, cuts []storage.Key)
 			return nil, err
 		}
 		// Small tables begin at different places.
-		p := s.places[(uint64(t.ID)+uint64(i))%uint64(len(s.places))]
+		p := places[(uint64(t.ID)+uint64(i))%uint64(len(places))]
 		r := storage.Region{ID: id, Table: t.ID, Worker: p.Worker, Folder: p.Folder}
 		if i > 0 {
 			r.Range.Start = cuts[i-1]

@@ -84,7 +84,7 @@ func TestRegionsThatAreGoneAreAskedForAgain(t *testing.T) {
 	// A worker that isn't there is worth a retry by the caller.
 	auth.regions = []storage.Region{at(1, "elsewhere", "", "")}
 	_, err = s.Regions(ctx, birds)
-	if want := "region 1 is on worker elsewhere, which is not available"; err == nil || err.Error() != want || fault.ClassOf(err) != fault.Retryable {
+	if want := "region 1 is on worker elsewhere, which is not there"; err == nil || err.Error() != want || fault.ClassOf(err) != fault.Retryable {
 		t.Errorf("%v, want %s", err, want)
 	}
 }
@@ -93,7 +93,7 @@ func TestPlacesAreTakenInTurns(t *testing.T) {
 	places := []Place{{"b", 1}, {"a", 0}, {"b", 0}, {"a", 1}}
 	s := New(&mapOnly{}, nil, places)
 	want := []Place{{"a", 0}, {"b", 0}, {"a", 1}, {"b", 1}}
-	for i, p := range s.places {
+	for i, p := range inTurn(s.directory.Places()) {
 		if p != want[i] {
 			t.Errorf("place %d is %v, want %v", i, p, want[i])
 		}
