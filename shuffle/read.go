@@ -322,3 +322,11 @@ func (l *Local) fileFrames(ctx context.Context, s *stored, partition, skip int, 
 		}
 	}
 }
+
+// Has reports whether the output of an attempt is here and finished.
+func (l *Local) Has(a Attempt) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	o := l.jobs[a.Job][a]
+	return o != nil && o.finished
+}

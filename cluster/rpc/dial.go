@@ -27,6 +27,10 @@ type DialOptions struct {
 	Errors   Translator
 	// Timeout bounds Dial. Default 5 s.
 	Timeout time.Duration
+	// Window is how many bytes of a stream may be on their way to a reader that
+	// doesn't take them, at least 64 KiB; 0: gRPC measures what is best for
+	// speed, up to 16 MiB.
+	Window int32
 	// Dialer connects to an address; nil: TCP. In-memory networks have their own.
 	Dialer func(ctx context.Context, address string) (net.Conn, error)
 }
@@ -91,6 +95,9 @@ func NewConn(address string, o DialOptions) (*Conn, error) {
 		}),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 10 * time.Second, PermitWithoutStream: true}),
 		grpc.WithDisableServiceConfig(), grpc.WithNoProxy(), grpc.WithIdleTimeout(0),
+	}
+	if o.Window > 0 {
+		options = append(options, grpc.WithInitialWindowSize(o.Window))
 	}
 	if o.Dialer != nil {
 		options = append(options, grpc.WithContextDialer(o.Dialer))
