@@ -36,6 +36,7 @@ var table = []row{
 	{"api/node", ""},
 	{"api/jobs", "api/fault"},
 	{"api/storage", ""},
+	{"api/shuffle", ""},
 
 	// What everybody means by type, batch and worker.
 	{"schema", "internal/fault internal/nearest"},
@@ -71,6 +72,8 @@ var table = []row{
 	{"outputformat/text", "batch internal/fault outputformat schema"},
 	{"shuffle", "batch batch/frame cluster internal/fault schema"},
 	{"shuffle/shuffletest", "batch schema shuffle"},
+	{"shuffle/server", "api/shuffle cluster shuffle"},
+	{"shuffle/client", "api/shuffle batch batch/frame cluster internal/fault schema shuffle"},
 
 	// Work, and who does it where.
 	{"jobs", "batch cluster inputformat internal/fault outputformat schema"},
