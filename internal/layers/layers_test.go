@@ -37,6 +37,7 @@ var table = []row{
 	{"api/jobs", "api/fault"},
 	{"api/storage", ""},
 	{"api/shuffle", ""},
+	{"api/catalog", ""},
 
 	// What everybody means by type, batch and worker.
 	{"schema", "internal/fault internal/nearest"},
@@ -58,6 +59,8 @@ var table = []row{
 
 	// The catalogue.
 	{"catalog", "schema storage"},
+	{"catalog/server", "api/catalog catalog internal/coding internal/fault schema storage"},
+	{"catalog/client", "api/catalog catalog internal/coding internal/fault schema storage"},
 	{"catalog/metastore", "catalog cluster internal/fault internal/nearest schema storage"},
 
 	// The three doors of a task.
