@@ -108,10 +108,6 @@ func (n *Node) openStore() {
 
 // startWorkers builds the registries and the workers, and the scheduler over them.
 func (n *Node) startWorkers() error {
-	n.results = resultset.New()
-	n.inputs = inputformat.Formats{"region": inputregion.New(n.store), "text": text.New(), "csv": csv.New(), "lines": lines.New()}
-	n.outputs = outputformat.Formats{"table": outputtable.New(n.catalog, n.store), "resultset": n.results, "text": outputtext.New()}
-	n.scheduler = server.New(server.Options{Outputs: n.outputs, Logger: n.o.Logger})
 	var dirs []string
 	for _, own := range n.own {
 		for _, f := range own.folders {
@@ -122,6 +118,10 @@ func (n *Node) startWorkers() error {
 	if n.shuffle, err = shuffle.NewLocal(shuffle.LocalOptions{Memory: n.o.ShuffleMemory, Dirs: dirs, FS: n.o.FS}); err != nil {
 		return err
 	}
+	n.results = resultset.New(resultset.Options{Exchange: n.shuffle})
+	n.inputs = inputformat.Formats{"region": inputregion.New(n.store), "text": text.New(), "csv": csv.New(), "lines": lines.New()}
+	n.outputs = outputformat.Formats{"table": outputtable.New(n.catalog, n.store), "resultset": n.results, "text": outputtext.New()}
+	n.scheduler = server.New(server.Options{Outputs: n.outputs, Logger: n.o.Logger})
 	if n.programs, err = engine.NewPrograms(builtin.Programs()...); err != nil {
 		return err
 	}

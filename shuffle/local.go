@@ -62,6 +62,9 @@ type Local struct {
 	used    int64 // bytes of batches held, and reserved for some that soon will be
 	spilled int64 // bytes written to disk so far
 	jobs    map[string]map[Attempt]*output
+	// ended are the jobs that were dropped last: an attempt of theirs that comes
+	// late must not leave anything.
+	ended   []string
 	changed chan struct{} // closed and renewed when used falls or an eviction ends
 	closed  bool
 }
@@ -149,6 +152,9 @@ func (l *Local) Writer(ctx context.Context, a Attempt, fields []schema.Field, pa
 	if l.closed {
 		return nil, fault.Retryablef("shuffle: open output of %s: the shuffle is closed", a)
 	}
+	if slices.Contains(l.ended, a.Job) {
+		return nil, droppedError(a)
+	}
 	outputs := l.jobs[a.Job]
 	if outputs == nil {
 		outputs = map[Attempt]*output{}
@@ -178,6 +184,10 @@ func (l *Local) Drop(job string) {
 		}
 	}
 	delete(l.jobs, job)
+	const remember = 256
+	if l.ended = append(l.ended, job); len(l.ended) > remember {
+		l.ended = l.ended[1:]
+	}
 	l.notify()
 	l.mu.Unlock()
 	for _, f := range files {

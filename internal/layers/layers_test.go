@@ -71,7 +71,7 @@ var table = []row{
 	{"inputformat/csv", "batch inputformat inputformat/text internal/fault schema"},
 	{"outputformat", "batch schema"},
 	{"outputformat/table", "batch catalog internal/fault outputformat schema storage storage/rowkey"},
-	{"outputformat/resultset", "batch internal/fault outputformat schema"},
+	{"outputformat/resultset", "batch cluster internal/fault outputformat schema shuffle"},
 	{"outputformat/text", "batch internal/fault outputformat schema"},
 	{"shuffle", "batch batch/frame cluster internal/fault schema"},
 	{"shuffle/shuffletest", "batch schema shuffle"},

@@ -1,32 +1,53 @@
-// Package resultset keeps the rows of a query in memory for its cursor. Rows
-// of an attempt count once the job has published it; they are dropped with the
-// cursor. All of a result is held in memory: what a person or program fetches
-// by cursor is small, and tables and files are other formats.
+// Package resultset keeps the rows of a query for its cursor. An attempt's rows
+// stay in the process where it ran, in that process's shuffle, which writes them to
+// disk when they are many; they count once the job has published them, are
+// fetched as the cursor moves, and are dropped with the result.
 package resultset
 
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
-	"io"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/skepdb/skep/batch"
+	"github.com/skepdb/skep/cluster"
 	"github.com/skepdb/skep/internal/fault"
 	"github.com/skepdb/skep/outputformat"
 	"github.com/skepdb/skep/schema"
+	"github.com/skepdb/skep/shuffle"
 )
 
 // Name is the format's name in a registry.
 const Name = "resultset"
 
-// DefaultMaxBytes bounds one result unless Format.MaxBytes says otherwise.
-const DefaultMaxBytes = 4 << 30
+// DefaultMaxBytes bounds one result unless Options.MaxBytes says otherwise.
+const DefaultMaxBytes = 64 << 30
+
+// Options make a Format.
+type Options struct {
+	// Exchange takes the rows of this process's attempts, and reads those of all.
+	Exchange shuffle.Service
+	// Worker and Address are those of this process; empty when all attempts run
+	// here.
+	Worker  cluster.WorkerID
+	Address string
+	// Start is part of the names of results, so that two processes, one after the
+	// other or side by side, never use the same.
+	Start string
+	// MaxBytes bounds one result; 0 = DefaultMaxBytes.
+	MaxBytes int64
+	// Drop forgets rows in all processes; nil: in this one.
+	Drop func(job string)
+}
 
 // Spec names one result.
 type Spec struct {
-	ID     uint64
+	ID     string
 	Fields []schema.Field
 }
 
@@ -36,62 +57,70 @@ func (s Spec) Format() string { return Name }
 // Describe implements outputformat.Spec.
 func (s Spec) Describe() string { return fmt.Sprintf("result of %d columns", len(s.Fields)) }
 
+// Part is the body of a manifest: where an attempt's rows are.
+type Part struct {
+	Worker  cluster.WorkerID
+	Address string
+	Attempt int
+}
+
 // Format implements outputformat.Format. Safe for concurrent use.
 type Format struct {
-	// MaxBytes bounds the memory of one result; 0 = DefaultMaxBytes. Set it
-	// before use.
-	MaxBytes int64
+	o Options
 
 	mu      sync.Mutex
 	next    uint64
-	results map[uint64]*result
+	results map[string]*result
 }
 
-// result is what attempts have written for one Spec.
+// result is what is known of a result where it was asked for.
 type result struct {
-	attempts  map[string]*attempt // finished
-	published []string            // winners in task order; nil: not yet
+	published []shuffle.Source // winners in task order
+	done      bool             // published
 	rows      int64
 	abandoned bool
-	bytes     int64 // of all attempts, unfinished ones included
-}
-
-type attempt struct {
-	batches []*batch.Batch
-	rows    int64
-	bytes   int64
 }
 
 var _ outputformat.Format = (*Format)(nil)
 
 // New returns an empty format.
-func New() *Format { return &Format{results: map[uint64]*result{}} }
+func New(o Options) *Format {
+	if o.MaxBytes <= 0 {
+		o.MaxBytes = DefaultMaxBytes
+	}
+	if o.Drop == nil {
+		o.Drop = o.Exchange.Drop
+	}
+	return &Format{o: o, results: map[string]*result{}}
+}
 
 // Spec makes room for a result with these columns. The caller must Drop it.
 func (f *Format) Spec(fields []schema.Field) Spec {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.next++
-	f.results[f.next] = &result{attempts: map[string]*attempt{}}
-	return Spec{ID: f.next, Fields: slices.Clone(fields)}
+	id := fmt.Sprintf("result_%s_%d", f.o.Start, f.next)
+	f.results[id] = &result{}
+	return Spec{ID: id, Fields: slices.Clone(fields)}
 }
 
-func (f *Format) limit() int64 {
-	if f.MaxBytes > 0 {
-		return f.MaxBytes
+func specOf(s outputformat.Spec) (Spec, error) {
+	spec, ok := s.(Spec)
+	if !ok {
+		return Spec{}, fault.Bugf("output format %s: a spec of type %T", Name, s)
 	}
-	return DefaultMaxBytes
+	return spec, nil
 }
 
 // result returns the result of a spec; mu is held.
 func (f *Format) result(s outputformat.Spec) (Spec, *result, error) {
-	spec, ok := s.(Spec)
-	if !ok {
-		return Spec{}, nil, fault.Bugf("output format %s: a spec of type %T", Name, s)
+	spec, err := specOf(s)
+	if err != nil {
+		return spec, nil, err
 	}
 	r, ok := f.results[spec.ID]
 	if !ok {
-		return Spec{}, nil, fault.Bugf("result %d is not there (any more)", spec.ID)
+		return Spec{}, nil, fault.Bugf("result %s is not there (any more)", spec.ID)
 	}
 	return spec, r, nil
 }
@@ -105,20 +134,38 @@ func (f *Format) Begin(_ context.Context, s outputformat.Spec) (outputformat.Spe
 }
 
 // Open implements outputformat.Format.
-func (f *Format) Open(_ context.Context, s outputformat.Spec, fields []schema.Field, task int, name string) (outputformat.Writer, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	spec, r, err := f.result(s)
+func (f *Format) Open(ctx context.Context, s outputformat.Spec, fields []schema.Field, task int, name string) (outputformat.Writer, error) {
+	spec, err := specOf(s)
 	if err != nil {
 		return nil, err
 	}
 	if len(fields) != len(spec.Fields) {
-		return nil, fault.Bugf("result %d has %d columns, the attempt writes %d", spec.ID, len(spec.Fields), len(fields))
+		return nil, fault.Bugf("result %s has %d columns, the attempt writes %d", spec.ID, len(spec.Fields), len(fields))
 	}
-	if r.published != nil || r.abandoned {
-		return nil, fault.Retryablef("result %d is complete: it takes no more attempts", spec.ID)
+	_, number, _ := cutLast(name, ".")
+	attempt, err := strconv.Atoi(number)
+	if err != nil {
+		return nil, fault.Bugf("result %s: an attempt named %q", spec.ID, name)
 	}
-	return &writer{format: f, result: r, name: name, task: task, attempt: &attempt{}}, nil
+	w, err := f.o.Exchange.Writer(ctx, shuffle.Attempt{Job: spec.ID, Task: task, Attempt: attempt}, spec.Fields, 1)
+	if err != nil {
+		return nil, err
+	}
+	return &writer{f: f, rows: w, manifest: outputformat.Manifest{Attempt: name, Task: task,
+		Body: Part{Worker: f.o.Worker, Address: f.o.Address, Attempt: attempt}}}, nil
+}
+
+// cutLast is strings.Cut at the last separator.
+func cutLast(s, sep string) (before, after string, found bool) {
+	i := strings.LastIndex(s, sep)
+	if i < 0 {
+		return "", s, false
+	}
+	return s[:i], s[i+len(sep):], true
+}
+
+func (f *Format) tooLarge() error {
+	return fault.Userf("the result is larger than %d MiB: write it to a table, or add a LIMIT", f.o.MaxBytes>>20)
 }
 
 // Publish implements outputformat.Format.
@@ -129,85 +176,88 @@ func (f *Format) Publish(_ context.Context, s outputformat.Spec, won []outputfor
 	if err != nil {
 		return outputformat.Summary{}, err
 	}
-	if r.published != nil {
+	if r.done {
 		return outputformat.Summary{Rows: r.rows}, nil
 	}
 	if r.abandoned {
-		return outputformat.Summary{}, fault.Bugf("result %d was abandoned", spec.ID)
+		return outputformat.Summary{}, fault.Bugf("result %s was abandoned", spec.ID)
 	}
 	won = slices.Clone(won)
 	slices.SortStableFunc(won, func(a, b outputformat.Manifest) int { return cmp.Compare(a.Task, b.Task) })
-	names := make([]string, 0, len(won))
-	var rows int64
+	var sources []shuffle.Source
+	var rows, bytes int64
 	for _, m := range won {
-		a, ok := r.attempts[m.Attempt]
+		p, ok := m.Body.(Part)
 		if !ok {
-			return outputformat.Summary{}, fault.Retryablef("result %d: the rows of attempt %s are gone", spec.ID, m.Attempt)
+			return outputformat.Summary{}, fault.Bugf("result %s: a manifest whose body is a %T", spec.ID, m.Body)
 		}
-		names = append(names, m.Attempt)
-		rows += a.rows
-	}
-	for name, a := range r.attempts {
-		if !slices.Contains(names, name) {
-			r.bytes -= a.bytes
-			delete(r.attempts, name)
+		rows += m.Rows
+		bytes += m.Bytes
+		if m.Rows > 0 {
+			sources = append(sources, shuffle.Source{Worker: p.Worker, Address: p.Address,
+				Attempt: shuffle.Attempt{Job: spec.ID, Task: m.Task, Attempt: p.Attempt}})
 		}
 	}
-	r.published, r.rows = names, rows
+	if bytes > f.o.MaxBytes {
+		return outputformat.Summary{}, f.tooLarge()
+	}
+	r.published, r.rows, r.done = sources, rows, true
 	return outputformat.Summary{Rows: rows}, nil
 }
 
 // Abandon implements outputformat.Format.
 func (f *Format) Abandon(_ context.Context, s outputformat.Spec) error {
 	f.mu.Lock()
-	defer f.mu.Unlock()
-	spec, ok := s.(Spec)
-	if !ok {
-		return fault.Bugf("output format %s: a spec of type %T", Name, s)
+	spec, err := specOf(s)
+	r := f.results[spec.ID]
+	switch {
+	case err == nil && r != nil && r.done:
+		err = fault.Bugf("result %s is published: it can't be abandoned", spec.ID)
+	case r != nil:
+		r.abandoned = true
 	}
-	r, ok := f.results[spec.ID]
-	if !ok {
-		return nil
+	f.mu.Unlock()
+	if err == nil {
+		f.o.Drop(spec.ID)
 	}
-	if r.published != nil {
-		return fault.Bugf("result %d is published: it can't be abandoned", spec.ID)
-	}
-	r.abandoned, r.bytes = true, 0
-	clear(r.attempts)
-	return nil
+	return err
 }
 
-// Drop forgets a result and frees its memory once no cursor reads it.
+// Drop forgets a result. Cursors that read it fail.
 func (f *Format) Drop(spec Spec) {
 	f.mu.Lock()
-	defer f.mu.Unlock()
 	delete(f.results, spec.ID)
+	f.mu.Unlock()
+	f.o.Drop(spec.ID)
 }
 
 // Cursor returns the rows of a published result, in the order of the tasks. It
-// may be called again to read from the start. Before Publish its Next fails.
+// may be called again to read from the start. Before Publish its Next fails. It
+// must be closed.
 func (f *Format) Cursor(spec Spec) batch.Reader {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	c := &cursor{fields: spec.Fields}
+	c := &cursor{f: f, fields: spec.Fields}
 	_, r, err := f.result(spec)
 	switch {
 	case err != nil:
 		c.err = err
-	case r.published == nil:
-		c.err = fault.Bugf("result %d is not published yet", spec.ID)
+	case !r.done:
+		c.err = fault.Bugf("result %s is not published yet", spec.ID)
 	default:
-		for _, name := range r.published {
-			c.batches = append(c.batches, r.attempts[name].batches...)
-		}
+		c.from = r.published
 	}
 	return c
 }
 
+// cursor reads the parts of a result. It opens them when it is first asked.
 type cursor struct {
-	fields  []schema.Field
-	batches []*batch.Batch
-	err     error
+	f      *Format
+	fields []schema.Field
+	from   []shuffle.Source
+	rows   batch.Reader
+	cancel context.CancelFunc
+	err    error
 }
 
 // Fields implements batch.Reader.
@@ -215,91 +265,97 @@ func (c *cursor) Fields() []schema.Field { return c.fields }
 
 // Next implements batch.Reader.
 func (c *cursor) Next(ctx context.Context) (*batch.Batch, error) {
-	if c.err == nil {
-		c.err = ctx.Err()
-	}
 	if c.err != nil {
 		return nil, c.err
 	}
-	if len(c.batches) == 0 {
-		return nil, io.EOF
+	if err := ctx.Err(); err != nil {
+		return nil, err
 	}
-	b := c.batches[0]
-	c.batches = c.batches[1:]
-	return b, nil
+	if c.rows == nil {
+		// Fetching goes on between calls, so it can't end with this one's context.
+		var background context.Context
+		background, c.cancel = context.WithCancel(context.WithoutCancel(ctx))
+		if c.rows, c.err = c.f.o.Exchange.Reader(background, c.fields, 0, c.from); c.err != nil {
+			c.cancel()
+			c.err = lost(c.err)
+			return nil, c.err
+		}
+	}
+	b, err := c.rows.Next(ctx)
+	if err != nil {
+		err = lost(err)
+		if ctx.Err() == nil {
+			c.err = err
+		}
+		return nil, err
+	}
+	return batch.Compact(b), nil
+}
+
+// lost says what it means that rows are gone.
+func lost(err error) error {
+	if !errors.Is(err, shuffle.ErrGone) {
+		return err
+	}
+	return &fault.Error{Class: fault.Retryable, SQLState: fault.StateRetry, Message: "rows of the result are lost", Cause: err,
+		Hint: "a worker has ended since the query ran: run it again"}
 }
 
 // Close implements batch.Reader.
 func (c *cursor) Close() error {
-	c.batches = nil
-	return nil
+	if c.rows == nil {
+		return nil
+	}
+	err := c.rows.Close()
+	c.cancel()
+	c.rows, c.err = nil, fault.Bugf("result: read after close")
+	return err
 }
 
 type writer struct {
-	format  *Format
-	result  *result
-	name    string
-	task    int
-	attempt *attempt
-	done    bool
+	f        *Format
+	rows     shuffle.Writer
+	manifest outputformat.Manifest
+	done     bool
 }
 
-// Write implements outputformat.Writer. Batches are kept as they are: they
-// are immutable. A small selection is copied, so that it doesn't keep a large
-// batch alive.
+// Write implements outputformat.Writer.
 func (w *writer) Write(ctx context.Context, b *batch.Batch) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
 	if w.done {
 		return fault.Bugf("result: write after Finish or Abort")
 	}
-	if b.Rows() == 0 {
-		return nil
+	rows := int64(b.Rows())
+	if rows == 0 {
+		return ctx.Err()
 	}
-	b = batch.Compact(b)
 	var size int64
 	for _, c := range b.Columns {
 		size += batch.Bytes(c)
 	}
-	w.format.mu.Lock()
-	defer w.format.mu.Unlock()
-	if limit := w.format.limit(); w.result.bytes+size > limit {
-		return fault.Userf("the result is larger than %d MiB: write it to a table, or add a LIMIT", limit>>20)
+	if w.manifest.Bytes += size * rows / int64(b.Len); w.manifest.Bytes > w.f.o.MaxBytes {
+		return w.f.tooLarge()
 	}
-	w.result.bytes += size
-	w.attempt.bytes += size
-	w.attempt.rows += int64(b.Rows())
-	w.attempt.batches = append(w.attempt.batches, b)
-	return nil
+	w.manifest.Rows += rows
+	return w.rows.Write(ctx, 0, b)
 }
 
 // Finish implements outputformat.Writer.
-func (w *writer) Finish(context.Context) (outputformat.Manifest, error) {
-	w.format.mu.Lock()
-	defer w.format.mu.Unlock()
+func (w *writer) Finish(ctx context.Context) (outputformat.Manifest, error) {
 	if w.done {
-		return outputformat.Manifest{}, fault.Bugf("result: attempt %s was finished or aborted before", w.name)
+		return outputformat.Manifest{}, fault.Bugf("result: attempt %s was finished or aborted before", w.manifest.Attempt)
 	}
-	if _, twice := w.result.attempts[w.name]; twice {
-		return outputformat.Manifest{}, fault.Bugf("result: two attempts are named %s", w.name)
+	if _, err := w.rows.Finish(ctx); err != nil {
+		return outputformat.Manifest{}, err
 	}
 	w.done = true
-	if w.result.published == nil && !w.result.abandoned {
-		w.result.attempts[w.name] = w.attempt
-	}
-	return outputformat.Manifest{Attempt: w.name, Task: w.task, Rows: w.attempt.rows, Bytes: w.attempt.bytes}, nil
+	return w.manifest, nil
 }
 
 // Abort implements outputformat.Writer.
 func (w *writer) Abort() error {
-	w.format.mu.Lock()
-	defer w.format.mu.Unlock()
-	if w.done {
-		return nil
+	if !w.done {
+		w.done = true
+		w.rows.Abort()
 	}
-	w.done = true
-	w.result.bytes -= w.attempt.bytes
-	w.attempt.batches = nil
 	return nil
 }
