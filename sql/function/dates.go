@@ -1,8 +1,6 @@
 package function
 
 import (
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/skepdb/skep/batch"
@@ -350,19 +348,19 @@ func bindUnixTimestamp(args []schema.Type) (Signature, error) {
 		Kernel: eachValid(schema.BigIntType, func(c *Context, args []Vector) (func(int) (int64, bool), error) {
 			if len(args) == 2 && t.IsText() {
 				s, p := textsOf(args[0]), textsOf(args[1])
-				var cache layoutCache
+				patterns := newTimePatterns(c)
 				if args[1].Const { // a bad pattern is an error, not a column of NULLs
-					if _, err := cache.layout(p.at(0)); err != nil {
+					if _, err := patterns.get(p.at(0)); err != nil {
 						return nil, err
 					}
 				}
 				return func(i int) (int64, bool) {
-					layout, err := cache.layout(p.at(i))
+					pattern, err := patterns.get(p.at(i))
 					if err != nil {
 						return 0, false
 					}
-					at, err := time.ParseInLocation(layout, string(s.at(i)), zone(c))
-					return at.Unix(), err == nil
+					at, ok := pattern.parse(string(s.at(i)))
+					return at.instant(zone(c)), ok
 				}, nil
 			}
 			at := moments(c, t, args[0])
@@ -387,13 +385,20 @@ func bindFromUnixtime(args []schema.Type) (Signature, error) {
 	return Signature{Args: want, Result: schema.StringType,
 		Kernel: eachText(schema.StringType, func(c *Context, args []Vector) (func([]byte, int) ([]byte, bool), error) {
 			x := columnOf[int64](args[0])
-			format := func(int) (string, bool) { return "2006-01-02 15:04:05", true }
+			pattern := func(int) []byte { return []byte("yyyy-MM-dd HH:mm:ss") }
 			if len(args) == 2 {
-				format = layouts(args[1])
+				p := textsOf(args[1])
+				pattern = p.at
 			}
+			patterns := newTimePatterns(c)
 			return func(dst []byte, i int) ([]byte, bool) {
-				layout, ok := format(i)
-				return time.Unix(x.at(i), 0).In(zone(c)).AppendFormat(dst, layout), ok
+				p, err := patterns.get(pattern(i))
+				if err != nil {
+					return dst, false
+				}
+				wall := x.at(i) + offsetAt(c, x.at(i))
+				days := floorDiv(wall, secondsADay)
+				return p.format(dst, clockTime{days, int(wall - days*secondsADay), 0, zone(c)}), true
 			}, nil
 		})}, nil
 }
@@ -408,110 +413,15 @@ func bindDateFormat(args []schema.Type) (Signature, error) {
 	}
 	return Signature{Args: []schema.Type{t, schema.StringType}, Result: schema.StringType,
 		Kernel: eachText(schema.StringType, func(c *Context, args []Vector) (func([]byte, int) ([]byte, bool), error) {
-			at, format := moments(c, t, args[0]), layouts(args[1])
+			at, pattern, patterns := moments(c, t, args[0]), textsOf(args[1]), newTimePatterns(c)
 			return func(dst []byte, i int) ([]byte, bool) {
 				m := at(i)
-				layout, ok := format(i)
-				if !m.ok || !ok {
+				p, err := patterns.get(pattern.at(i))
+				if !m.ok || err != nil {
 					return dst, false
 				}
-				return time.Unix(m.days*secondsADay+m.second, int64(m.nanos)).UTC().AppendFormat(dst, layout), true
+				return p.format(dst, clockTime{m.days, int(m.second), m.nanos, zone(c)}), true
 			}, nil
 		})}, nil
 }
 
-// layouts reads a pattern argument; a pattern that isn't understood gives NULL.
-func layouts(v Vector) func(i int) (string, bool) {
-	p := textsOf(v)
-	var cache layoutCache
-	return func(i int) (string, bool) {
-		l, err := cache.layout(p.at(i))
-		return l, err == nil
-	}
-}
-
-// layoutCache keeps the last pattern turned into Go's form.
-type layoutCache struct {
-	pattern, goLayout string
-	err               error
-}
-
-func (c *layoutCache) layout(pattern []byte) (string, error) {
-	if c.pattern != string(pattern) || c.goLayout == "" && c.err == nil {
-		c.pattern = string(pattern)
-		c.goLayout, c.err = goLayout(c.pattern)
-	}
-	return c.goLayout, c.err
-}
-
-// goLayout turns a Java date pattern into a layout of package time. Quoted
-// text and the letters y M d H h m s S E a z are known.
-func goLayout(p string) (string, error) {
-	var b strings.Builder
-	for i := 0; i < len(p); {
-		c := p[i]
-		if c == '\'' {
-			end := strings.IndexByte(p[i+1:], '\'')
-			if end < 0 {
-				return "", fault.Userf("the date pattern %q has an open quote", p)
-			}
-			if end == 0 {
-				b.WriteByte('\'')
-			}
-			b.WriteString(p[i+1 : i+1+end])
-			i += end + 2
-			continue
-		}
-		n := 1
-		for i+n < len(p) && p[i+n] == c {
-			n++
-		}
-		if isLetterOrDigit(c) && (c < '0' || c > '9') {
-			part, ok := layoutPart(c, n)
-			if !ok {
-				return "", fault.Unsupportedf("%s in the date pattern %q", strconv.Quote(strings.Repeat(string(c), n)), p)
-			}
-			b.WriteString(part)
-		} else {
-			b.WriteString(p[i : i+n])
-		}
-		i += n
-	}
-	return b.String(), nil
-}
-
-func layoutPart(c byte, n int) (string, bool) {
-	pick := func(parts ...string) (string, bool) { return parts[min(n, len(parts))-1], true }
-	switch c {
-	case 'y', 'u':
-		if n == 2 {
-			return "06", true
-		}
-		return "2006", true
-	case 'M', 'L':
-		return pick("1", "01", "Jan", "January")
-	case 'd':
-		return pick("2", "02")
-	case 'H':
-		return "15", true
-	case 'h':
-		return pick("3", "03")
-	case 'm':
-		return pick("4", "04")
-	case 's':
-		return pick("5", "05")
-	case 'S':
-		return strings.Repeat("0", n), true
-	case 'E':
-		return pick("Mon", "Mon", "Mon", "Monday")
-	case 'a':
-		return "PM", true
-	case 'z':
-		return "MST", true
-	case 'Z':
-		return "-0700", true
-	case 'X':
-		return pick("Z07", "Z0700", "Z07:00")
-	}
-	return "", false
-}

@@ -313,6 +313,7 @@ type pattern struct {
 	once      sync.Once
 	onceErr   error
 	sensitive bool
+	literal   []byte // the pattern when it has no operators: not nil
 }
 
 // linear reports whether Go's engine gives Java's answer for s.
@@ -332,6 +333,12 @@ func compiledPattern(kept *atomic.Pointer[pattern], text []byte) (*pattern, erro
 
 func compilePattern(text string) (*pattern, error) {
 	p := &pattern{text: text}
+	switch {
+	case len(text) == 2 && text[0] == '\\' && !isLetterOrDigit(text[1]) && text[1] < utf8.RuneSelf:
+		p.literal = []byte(text[1:])
+	case text != "" && !strings.ContainsAny(text, `\.[]{}()*+?^$|`):
+		p.literal = []byte(text)
+	}
 	if sameInGo(text) {
 		if re, err := regexp.Compile(text); err == nil {
 			p.fast, p.sensitive = re, strings.ContainsAny(text, ".$")
@@ -529,4 +536,35 @@ func (p *pattern) replaceAll(dst, s, by []byte) ([]byte, error) {
 		return dst, p.failed(err)
 	}
 	return append(dst, string(runes[at:])...), nil
+}
+
+// each calls f for the matches in s, one after the other.
+func (p *pattern) each(s []byte, f func(from, to int)) error {
+	if p.linear(s) {
+		for _, m := range p.fast.FindAllIndex(s, -1) {
+			f(m[0], m[1])
+		}
+		return nil
+	}
+	re, err := p.backtracking()
+	if err != nil {
+		return err
+	}
+	runes := []rune(string(s))
+	at := make([]int, len(runes)+1) // bytes before each
+	for i, r := range runes {
+		at[i+1] = at[i] + utf8.RuneLen(r)
+	}
+	if at[len(runes)] != len(s) {
+		return fault.Userf("%q is not UTF-8", s)
+	}
+	m, err := re.FindRunesMatch(runes)
+	for m != nil && err == nil {
+		f(at[m.RuneIndex], at[m.RuneIndex+m.RuneLength])
+		m, err = re.FindNextMatch(m)
+	}
+	if err != nil {
+		return p.failed(err)
+	}
+	return nil
 }
