@@ -15,6 +15,15 @@ func addAggregates(r *Registry) {
 			New: func() Accumulator { return &counter{} }}, nil
 	})
 	r.addAggregate("sum", bindSum)
+	r.addAggregate("$sum0", func(args []schema.Type) (AggregateSignature, error) {
+		s, err := bindSum(args)
+		if err != nil {
+			return s, err
+		}
+		made, t := s.New, s.Result
+		s.New = func() Accumulator { return &sumOrZero{made(), t} }
+		return s, nil
+	})
 	r.addAggregate("avg", bindAvg)
 	r.addAggregate("min", func(args []schema.Type) (AggregateSignature, error) { return bindExtreme(args, lt) })
 	r.addAggregate("max", func(args []schema.Type) (AggregateSignature, error) { return bindExtreme(args, gt) })
@@ -427,8 +436,31 @@ func bindExtreme(args []schema.Type, op comparison) (AggregateSignature, error) 
 		s.New = func() Accumulator { return &extreme[float64]{op: op, dt: dt, compare: compareOf[float64]} }
 	case is128(t):
 		s.New = func() Accumulator { return &extreme[num]{op: op, dt: dt, compare: compare128} }
+	case t.IsNested() && ordered(t):
+		s.New = func() Accumulator { return &nestedExtreme{t: t, op: op} }
 	default:
 		return s, fault.Userf("%s has no order", t)
 	}
 	return s, nil
+}
+
+// sumOrZero is a sum that is 0 of no values.
+type sumOrZero struct {
+	Accumulator
+	t schema.Type
+}
+
+func (a *sumOrZero) Result(from, to int) arrow.Array {
+	out := a.Accumulator.Result(from, to)
+	if out.NullN() == 0 {
+		return out
+	}
+	zero := Vector{Array: schema.ArrayOf(a.t, []schema.Datum{{Type: a.t}}), Const: true}
+	which := make([]int32, out.Len())
+	for i := range which {
+		if out.IsNull(i) {
+			which[i] = 1
+		}
+	}
+	return Select(a.t, which, []Vector{{Array: out}, zero}).Array
 }

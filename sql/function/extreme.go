@@ -140,3 +140,49 @@ func (a *textExtreme) Result(from, to int) arrow.Array {
 	}
 	return batch.NewText(a.t.Arrow(), offsets, data, packBits(to-from, func(i int) bool { return a.seen[from+i] }))
 }
+
+// nestedExtreme is min and max of nested values: it remembers where the best are.
+type nestedExtreme struct {
+	t    schema.Type
+	op   comparison
+	best []arrow.Array // of one value, by group; nil: none yet
+}
+
+func (a *nestedExtreme) Grow(n int) { a.best = grown(a.best, n) }
+
+func (a *nestedExtreme) Update(groups, sel []int32, args []Vector, n int) error {
+	x := batch.Plain(args[0].Array)
+	at := make(map[int32]int) // the best of this batch
+	eachRow(groups, sel, args[0], n, func(g int32, i int) {
+		if k, ok := at[g]; ok {
+			if a.op.of(schema.CompareAt(a.t, x, i, x, k)) {
+				at[g] = i
+			}
+		} else if a.best[g] == nil || a.op.of(schema.CompareAt(a.t, x, i, a.best[g], 0)) {
+			at[g] = i
+		}
+	})
+	for g, i := range at {
+		a.best[g] = batch.Gather(x, []int32{int32(i)})
+	}
+	return nil
+}
+
+func (a *nestedExtreme) Merge(groups []int32, states []arrow.Array) error {
+	return a.Update(groups, nil, []Vector{{Array: states[0]}}, len(groups))
+}
+
+func (a *nestedExtreme) State(from, to int) []arrow.Array { return []arrow.Array{a.Result(from, to)} }
+
+func (a *nestedExtreme) Result(from, to int) arrow.Array {
+	if from == to {
+		return batch.EmptyOf(a.t.Arrow())
+	}
+	parts := make([]arrow.Array, to-from)
+	for i := range parts {
+		if parts[i] = a.best[from+i]; parts[i] == nil {
+			parts[i] = NullArray(a.t, 1)
+		}
+	}
+	return batch.Concat(parts)
+}

@@ -48,7 +48,7 @@ func Builtin() *Registry {
 		tables: make(map[string]tableBinder), windows: make(map[string]windowBinder)}
 	for _, add := range []func(*Registry){
 		addComparisons, addLogic, addArithmetic, addConditions, addText, addStrings, addPatterns, addMath, addNumbers, addDates, addCalendar, addSession, addHashes,
-		addArrays, addConstructors, addHiveHashes, addAggregates, addWithin, addTables, addWindows,
+		addArrays, addConstructors, addHiveHashes, addAggregates, addCollecting, addHistograms, addBivariate, addWithin, addTables, addWindows,
 	} {
 		add(r)
 	}
