@@ -99,6 +99,7 @@ const (
 	CounterRowsOut      = "rows_out"      // left the stage
 	CounterBytesRead    = "bytes_read"    // of files and segments
 	CounterShuffleBytes = "shuffle_bytes" // written to shuffles
+	CounterSpillBytes   = "spill_bytes"   // written because memory was not enough
 	CounterBadCells     = "bad_cells"
 	CounterBadRows      = "bad_rows"
 	CounterDuplicates   = "duplicate_keys"
@@ -133,6 +134,9 @@ type Context struct {
 	Progress func(float64)
 	// Memory is how many bytes the attempt may hold; 0 = no limit.
 	Memory int64
+	// SpillFolder is where the attempt may put what it can't hold: files that it removes
+	// before Run returns. It is made when needed; "" is the system's temporary folder.
+	SpillFolder string
 }
 
 // Runner does the work of one kind. Run returns when the attempt's output is

@@ -39,6 +39,10 @@ const catalogDir = "catalog"
 // shuffleDir has files of the shuffle, inside of each data folder.
 const shuffleDir = "shuffle"
 
+// spillDir is the folder, inside of a worker's first data folder, of what tasks
+// can't hold in memory.
+const spillDir = "spill"
+
 // Node is an open embedded engine. Its methods are safe for concurrent use.
 type Node struct {
 	o         Options
@@ -133,7 +137,7 @@ func (n *Node) startWorkers() error {
 			Worker:  identity,
 			Runners: runners,
 			Inputs:  n.inputs, Outputs: n.outputs, Shuffle: n.shuffle,
-			Memory: n.o.Memory * int64(slots), Logger: n.o.Logger,
+			Memory: n.o.Memory * int64(slots), SpillFolder: own.folders[0].Path(spillDir), Logger: n.o.Logger,
 		})
 		if err != nil {
 			return err

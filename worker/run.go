@@ -55,7 +55,7 @@ func (r *run) do(ctx context.Context) (*outputformat.Manifest, error) {
 		ID: a.ID, Stage: a.Stage, Task: a.Task, Work: a.Stage.Work,
 		Inputs: r.inputs, Formats: r.w.o.Inputs,
 		Counters: r.counters, Progress: r.progress,
-		Memory: r.w.o.Memory / int64(r.w.o.Worker.Slots),
+		Memory: r.w.o.Memory / int64(r.w.o.Worker.Slots), SpillFolder: r.w.o.SpillFolder,
 	}
 	if err := r.openOutput(ctx, c); err != nil {
 		return nil, err

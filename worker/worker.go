@@ -30,6 +30,8 @@ type Options struct {
 	// Memory is what all attempts together may hold, in bytes; each gets its
 	// slot's share. 0 = no limit.
 	Memory int64
+	// SpillFolder is where attempts put what they can't hold; see jobs.Context.
+	SpillFolder string
 	// ProgressEvery is the least time between two reports of an attempt's
 	// progress. Default 200 ms; negative reports every one.
 	ProgressEvery time.Duration

@@ -45,6 +45,7 @@ var table = []row{
 	{"cluster/rpc", "api/fault api/node internal/fault"},
 	{"batch", "schema"},
 	{"batch/frame", "batch schema"},
+	{"batch/spill", "batch internal/fault schema"},
 
 	// The region store.
 	{"storage", "batch cluster internal/fault schema"},
@@ -93,7 +94,7 @@ var table = []row{
 	{"sql/parser", "internal/fault internal/nearest schema sql/ast"},
 	{"sql/plan", "inputformat outputformat schema sql/function"},
 	{"sql/function", "batch internal/fault internal/nearest schema"},
-	{"sql/operator", "batch inputformat internal/fault jobs schema sql/function sql/plan storage/rowkey"},
+	{"sql/operator", "batch batch/spill inputformat internal/fault jobs schema sql/function sql/plan storage/rowkey"},
 	{"sql/analyzer", "catalog internal/fault internal/nearest schema sql/ast sql/function sql/plan"},
 	{"sql/optimizer", "internal/fault schema sql/plan storage storage/rowkey"},
 	{"sql/stage", "batch inputformat internal/fault jobs sql/optimizer sql/plan"},

@@ -43,6 +43,7 @@ type aggregate struct {
 	grown    int  // groups the accumulators have room for
 	rows     int  // read since the table was empty
 	through  bool // partial: rows pass as groups of one
+	onDisk   *spilled
 }
 
 // aggregation is one function call of an aggregate.
@@ -147,6 +148,11 @@ func (a *aggregate) reset() error {
 	}
 	for _, x := range a.aggs {
 		x.accumulator = x.signature.New()
+		if x.distinct != nil {
+			if x.distinct, err = newKeyTable(x.distinct.types()); err != nil {
+				return err
+			}
+		}
 	}
 	a.rows, a.emitted, a.grown = 0, 0, 0
 	if !a.keyed { // one row whatever comes
@@ -165,7 +171,19 @@ func (a *aggregate) Next(ctx context.Context) (*batch.Batch, error) {
 				return a.emit(), nil
 			}
 			if !a.reading {
-				return nil, io.EOF
+				if a.onDisk == nil {
+					a.mem.hold(0)
+					return nil, io.EOF
+				}
+				more, err := a.merge(ctx)
+				if err != nil {
+					return nil, err
+				}
+				if !more {
+					a.mem.hold(0)
+					return nil, io.EOF
+				}
+				continue
 			}
 			a.draining = false
 			if err := a.reset(); err != nil {
@@ -179,6 +197,12 @@ func (a *aggregate) Next(ctx context.Context) (*batch.Batch, error) {
 		if errors.Is(err, io.EOF) {
 			a.reading = false
 			a.draining = true
+			if a.onDisk != nil {
+				if err := a.collect(ctx); err != nil {
+					return nil, err
+				}
+				a.emitted = a.table.len()
+			}
 			continue
 		}
 		if err != nil {
@@ -191,14 +215,16 @@ func (a *aggregate) Next(ctx context.Context) (*batch.Batch, error) {
 			return nil, err
 		}
 		held := a.held()
-		if a.phase == plan.Partial && a.keyed && (held > partialBytes ||
-			a.rows >= reductionSample && a.table.len()*4 > a.rows*3) {
-			a.through = held <= partialBytes
+		fits := a.mem.hold(held)
+		switch {
+		case a.phase == plan.Partial && a.keyed && (held > partialBytes || !fits ||
+			a.rows >= reductionSample && a.table.len()*4 > a.rows*3):
+			a.through = held <= partialBytes && fits
 			a.draining = true
-			continue
-		}
-		if err := a.mem.set(held); err != nil {
-			return nil, err
+		case !fits:
+			if err := a.spill(); err != nil {
+				return nil, err
+			}
 		}
 	}
 }
@@ -207,7 +233,11 @@ func (a *aggregate) Next(ctx context.Context) (*batch.Batch, error) {
 func (a *aggregate) held() int64 {
 	n := a.table.bytes()
 	for _, x := range a.aggs {
-		n += int64(a.grown) * 16 * int64(len(x.signature.State))
+		if s, ok := x.accumulator.(interface{ Bytes() int64 }); ok {
+			n += s.Bytes()
+		} else {
+			n += int64(a.grown) * 16 * int64(len(x.signature.State))
+		}
 		if x.distinct != nil {
 			n += x.distinct.bytes()
 		}

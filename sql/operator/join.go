@@ -4,21 +4,21 @@ import (
 	"context"
 	"errors"
 	"io"
-	"math"
-
-	"github.com/apache/arrow-go/v18/arrow"
 
 	"github.com/skepdb/skep/batch"
 	"github.com/skepdb/skep/internal/fault"
 	"github.com/skepdb/skep/schema"
-	"github.com/skepdb/skep/sql/function"
 	"github.com/skepdb/skep/sql/plan"
 )
 
 // join is a hash join of any kind: the right side is built, the left one probes
 // in its order; the matches of a row come in the order of the right side. Without
-// keys every right row is a candidate of every left row, which makes it a block
-// nested loop.
+// keys every right row is a candidate of every left row.
+//
+// A right side that doesn't fit in memory is cut by a hash of the keys, and so is the left
+// one: a Grace join. Where that doesn't help, because there are no keys or all rows
+// have one, it is built in blocks, and the left side read once for each: a block nested
+// loop.
 type join struct {
 	left, right batch.Reader
 	fields      []schema.Field
@@ -31,14 +31,13 @@ type join struct {
 	need []bool
 	mem  account
 
-	built   *build
-	probe   *probe
-	drained bool // the left side has ended
-	emitted int  // of the built rows that nobody matched
+	parts []joinPart // what is still to do
+	task  *joinTask  // what is being done
 }
 
 func newJoin(c *compiler, n *plan.Join, left, right batch.Reader, b *budget) (*join, error) {
 	j := &join{left: left, right: right, fields: n.Fields(), kind: n.Kind, nullAware: n.NullAware, mem: account{b: b, operator: "JOIN"}}
+	j.parts = []joinPart{{left: left, right: right}}
 	if n.Kind > plan.LeftSingle {
 		return nil, fault.Bugf("join of kind %d", n.Kind)
 	}
@@ -102,35 +101,30 @@ func (j *join) needsMatch() bool {
 }
 
 func (j *join) Next(ctx context.Context) (*batch.Batch, error) {
-	if j.built == nil {
-		if err := j.build(ctx); err != nil {
-			return nil, err
-		}
-	}
-	for !j.drained {
-		if j.probe == nil {
-			if j.built.n == 0 && j.needsMatch() {
-				j.drained = true // nothing can match, so no need to read the left side
-				break
+	for {
+		if j.task == nil {
+			last := len(j.parts) - 1
+			if last < 0 {
+				j.mem.hold(0)
+				return nil, io.EOF
 			}
-			b, err := j.left.Next(ctx)
-			if errors.Is(err, io.EOF) {
-				j.drained = true
-				break
-			}
-			if err != nil {
+			part := j.parts[last]
+			j.parts = j.parts[:last]
+			var err error
+			if j.task, err = j.begin(ctx, part); err != nil {
 				return nil, err
 			}
-			if j.probe, err = j.begin(b); err != nil {
-				return nil, err
-			}
+			continue
 		}
-		out, done, err := j.probe.step()
+		out, done, err := j.task.next(ctx)
 		if err != nil {
 			return nil, err
 		}
 		if done {
-			j.probe = nil
+			if err := j.task.remove(); err != nil {
+				return nil, err
+			}
+			j.task = nil
 		}
 		if out != nil {
 			return out, nil
@@ -139,63 +133,12 @@ func (j *join) Next(ctx context.Context) (*batch.Batch, error) {
 			return nil, context.Cause(ctx)
 		}
 	}
-	if out := j.unmatched(); out != nil {
-		return out, nil
-	}
-	return nil, io.EOF
 }
 
-// build reads the right side.
-func (j *join) build(ctx context.Context) error {
-	b, err := newBuilder(j)
-	if err != nil {
-		return err
+// partitionable is the number of keys by whose hash both sides can be cut.
+func (j *join) partitionable() int {
+	if j.nullAware {
+		return len(j.rightKeys) - 1
 	}
-	for {
-		in, err := j.right.Next(ctx)
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return err
-		}
-		if err := b.add(batch.Compact(in)); err != nil {
-			return err
-		}
-		if err := j.mem.set(b.bytes()); err != nil {
-			return err
-		}
-		if err := ctx.Err(); err != nil {
-			return context.Cause(ctx)
-		}
-	}
-	if b.store.rows > math.MaxInt32 {
-		return fault.Userf("JOIN: the right side has %d rows for one task, more than %d", b.store.rows, math.MaxInt32)
-	}
-	j.built, err = b.finish()
-	return err
-}
-
-// unmatched returns the next of the built rows that no left row matched.
-func (j *join) unmatched() *batch.Batch {
-	if !j.keepsRight() {
-		return nil
-	}
-	var at []int32
-	for ; j.emitted < j.built.n && len(at) < batch.MaxRows; j.emitted++ {
-		if !j.built.matched[j.emitted] {
-			at = append(at, int32(j.emitted))
-		}
-	}
-	if len(at) == 0 {
-		return nil
-	}
-	out := &batch.Batch{Len: len(at), Columns: make([]arrow.Array, 0, len(j.fields))}
-	for _, f := range j.left.Fields() {
-		out.Columns = append(out.Columns, function.NullArray(f.Type, len(at)))
-	}
-	for _, c := range j.built.columns {
-		out.Columns = append(out.Columns, batch.Gather(c, at))
-	}
-	return out
+	return len(j.rightKeys)
 }

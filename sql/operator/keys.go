@@ -119,6 +119,15 @@ func newKeyTable(types []schema.Type) (*keyTable, error) {
 	return t, nil
 }
 
+// types returns the types of the key's columns.
+func (t *keyTable) types() []schema.Type {
+	out := make([]schema.Type, len(t.cols))
+	for i := range t.cols {
+		out[i] = t.cols[i].t
+	}
+	return out
+}
+
 // len returns the number of groups.
 func (t *keyTable) len() int { return t.n }
 
@@ -416,32 +425,43 @@ func (t *keyTable) grow() {
 
 // columns returns the keys of groups [from, to).
 func (t *keyTable) columns(from, to int) []arrow.Array {
+	groups := make([]int32, to-from)
+	for i := range groups {
+		groups[i] = int32(from + i)
+	}
+	return t.at(groups)
+}
+
+// at returns the keys of the groups listed.
+func (t *keyTable) at(groups []int32) []arrow.Array {
 	out := make([]arrow.Array, len(t.cols))
-	n := to - from
 	if t.lone {
-		ids := t.idOf[from:to]
+		ids := make([]int32, len(groups))
 		var valid []byte
-		if int(t.nullGroup) >= from && int(t.nullGroup) < to {
-			valid = allOnes(n)
-			k := int(t.nullGroup) - from
-			valid[k>>3] &^= 1 << (uint(k) & 7)
+		for i, g := range groups {
+			if ids[i] = t.idOf[g]; g == t.nullGroup {
+				if valid == nil {
+					valid = allOnes(len(groups))
+				}
+				valid[i>>3] &^= 1 << (uint(i) & 7)
+			}
 		}
 		out[0] = t.cols[0].interner.array(t.cols[0].t.Arrow(), ids, valid)
 		return out
 	}
 	for i := range t.cols {
-		out[i] = t.column(&t.cols[i], from, n)
+		out[i] = t.column(&t.cols[i], groups)
 	}
 	return out
 }
 
-func (t *keyTable) column(c *keyColumn, from, n int) arrow.Array {
-	w := t.width
+func (t *keyTable) column(c *keyColumn, groups []int32) arrow.Array {
+	w, n := t.width, len(groups)
 	var valid []byte
-	for i := range n {
-		null := t.keys[(from+i)*w+c.nullWord]>>c.nullShift&1 != 0
+	for i, g := range groups {
+		null := t.keys[int(g)*w+c.nullWord]>>c.nullShift&1 != 0
 		if t.single {
-			null = int32(from+i) == t.nullGroup
+			null = g == t.nullGroup
 		}
 		if null {
 			if valid == nil {
@@ -450,7 +470,7 @@ func (t *keyTable) column(c *keyColumn, from, n int) arrow.Array {
 			valid[i>>3] &^= 1 << (uint(i) & 7)
 		}
 	}
-	at := func(i int) uint64 { return t.keys[(from+i)*w+c.word] >> c.shift }
+	at := func(i int) uint64 { return t.keys[int(groups[i])*w+c.word] >> c.shift }
 	dt := c.t.Arrow()
 	switch dt.ID() {
 	case arrow.NULL:
@@ -496,7 +516,7 @@ func (t *keyTable) column(c *keyColumn, from, n int) arrow.Array {
 	}
 	v := make([]decimal128.Num, n)
 	for i := range v {
-		k := (from+i)*w + c.word
+		k := int(groups[i])*w + c.word
 		v[i] = decimal128.New(int64(t.keys[k+1]), t.keys[k])
 	}
 	return batch.NewFixed(dt, v, valid)

@@ -806,29 +806,3 @@ func TestValues(t *testing.T) {
 		Rows: [][]plan.Expr{{integer(1), text("x")}, {call("+", schema.IntType, integer(1), integer(1)), &plan.Literal{Value: schema.NullOf(schema.StringType)}}}}
 	check(t, rowsOf(t, n), []string{"1|x", "2|NULL"}, true)
 }
-
-func TestBudget(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 9))
-	rel := sample(5000, 0, rng)
-	for i := range rel.rows {
-		rel.rows[i][1].S = fmt.Sprint("unique value ", i)
-	}
-	e := encoding{size: 1000, text: "plain"}
-	u := column(rel, "u")
-	for name, n := range map[string]plan.Node{
-		"GROUP BY": &plan.Aggregate{Input: input(0, rel), Keys: []plan.Expr{u}, KeyNames: []string{"u"}},
-		"ORDER BY": &plan.Sort{Input: input(0, rel), Keys: []plan.SortKey{{Expr: u}}, Limit: -1},
-		"JOIN":     &plan.Join{Left: input(0, rel), Right: input(1, rel), LeftKeys: []plan.Expr{u}, RightKeys: []plan.Expr{u}},
-	} {
-		r, err := Execute(context.Background(), function.Builtin(), n, []batch.Reader{e.encode(rel, rng), e.encode(rel, rng)}, nil, 100_000)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for err == nil {
-			_, err = r.Next(context.Background())
-		}
-		if !strings.Contains(err.Error(), "out of memory in "+name) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}

@@ -13,7 +13,9 @@ import (
 // from 0 to n without those that the batch's selection leaves out, and without
 // those that have no candidate and so no part in the output.
 type probe struct {
+	t      *joinTask
 	j      *join
+	built  *build
 	b      *batch.Batch
 	at     []int32 // position of each row in the batch's columns; nil: its number
 	n      int
@@ -21,6 +23,7 @@ type probe struct {
 	// matched and unknown are by row: whether a match was found, or, for NullAware
 	// joins, one that a NULL leaves open. nil if nobody asks.
 	matched, unknown []bool
+	was              []bool  // matched by an earlier block; nil: there was none
 	other            []int32 // NullAware: group of the other keys, -1 none
 	lastNull         []bool  // NullAware: the last key is NULL; nil: nowhere
 
@@ -75,14 +78,21 @@ func (w *walk) next(n int, skip []bool, left, right []int32) ([]int32, []int32) 
 	return left, right
 }
 
-// begin looks up the keys of a left batch.
-func (j *join) begin(b *batch.Batch) (*probe, error) {
-	p := &probe{j: j, b: b, at: b.Sel, n: b.Rows()}
+// newProbe looks up the keys of a left batch.
+func (t *joinTask) newProbe(b *batch.Batch) (*probe, error) {
+	j := t.j
+	p := &probe{t: t, j: j, built: t.built, b: b, at: b.Sel, n: b.Rows()}
 	if j.keepsLeft() || !j.yieldsPairs() {
 		p.matched = make([]bool, p.n)
 	}
-	if j.built.table == nil {
-		p.walk = walk{all: j.built.n}
+	if j.nullAware {
+		p.unknown = make([]bool, p.n)
+	}
+	if t.blocks {
+		p.recall()
+	}
+	if p.built.table == nil {
+		p.walk = walk{all: p.built.n}
 		return p, nil
 	}
 	r := dense(b, j.leftKeys)
@@ -90,17 +100,16 @@ func (j *join) begin(b *batch.Batch) (*probe, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.groups = j.built.table.groups(make([]int32, 0, r.n), keys, r.n, false)
-	p.walk = walk{groups: p.groups, chains: &j.built.rows}
+	p.groups = p.built.table.groups(make([]int32, 0, r.n), keys, r.n, false)
+	p.walk = walk{groups: p.groups, chains: &p.built.rows}
 	if !j.nullAware {
 		return p, nil
 	}
-	p.unknown = make([]bool, p.n)
 	last := len(keys) - 1
-	if j.built.others == nil {
+	if p.built.others == nil {
 		p.other = make([]int32, p.n)
 	} else {
-		p.other = j.built.others.groups(nil, keys[:last], r.n, false)
+		p.other = p.built.others.groups(nil, keys[:last], r.n, false)
 	}
 	forNulls(keys[last:], r.n, func(i int) {
 		if p.lastNull == nil {
@@ -111,6 +120,37 @@ func (j *join) begin(b *batch.Batch) (*probe, error) {
 	return p, nil
 }
 
+// recall loads what earlier blocks found out about the rows; keep stores what
+// is known now.
+func (p *probe) recall() {
+	p.was = make([]bool, p.n)
+	for i, f := range p.t.flags[p.t.base : p.t.base+p.n] {
+		p.was[i] = f&isMatched != 0
+		if p.matched != nil {
+			p.matched[i] = p.was[i]
+		}
+		if p.unknown != nil {
+			p.unknown[i] = f&isUnknown != 0
+		}
+	}
+}
+
+func (p *probe) keep() {
+	if !p.t.blocks {
+		return
+	}
+	for i := range p.n {
+		f := byte(0)
+		if p.matched != nil && p.matched[i] {
+			f = isMatched
+		}
+		if p.unknown != nil && p.unknown[i] {
+			f |= isUnknown
+		}
+		p.t.flags[p.t.base+i] = f
+	}
+}
+
 // step returns the next output, or nil, and whether the batch is done with.
 func (p *probe) step() (out *batch.Batch, done bool, err error) {
 	switch {
@@ -119,7 +159,7 @@ func (p *probe) step() (out *batch.Batch, done bool, err error) {
 			return nil, false, err
 		}
 		return p.rows(), true, nil
-	case p.j.residual == nil && p.j.built.unique && !p.j.keepsRight():
+	case p.j.residual == nil && p.built.unique && !p.j.keepsRight() && !p.t.blocks:
 		return p.one(), true, nil
 	case p.done:
 		return p.alone(), true, nil
@@ -141,7 +181,7 @@ func (p *probe) step() (out *batch.Batch, done bool, err error) {
 		}
 		p.matched[i] = true
 	}
-	if m := p.j.built.matched; m != nil {
+	if m := p.built.matched; m != nil {
 		for _, k := range right {
 			m[k] = true
 		}
@@ -162,7 +202,7 @@ func (p *probe) pass(left, right []int32) ([]int32, []int32, error) {
 		return left, right, nil
 	}
 	width := len(p.b.Columns)
-	b := &batch.Batch{Columns: make([]arrow.Array, width+len(p.j.built.columns)), Len: len(left)}
+	b := &batch.Batch{Columns: make([]arrow.Array, width+len(p.built.columns)), Len: len(left)}
 	positions := p.positions(left)
 	for _, e := range p.j.residual {
 		for _, c := range e.columns {
@@ -171,7 +211,7 @@ func (p *probe) pass(left, right []int32) ([]int32, []int32, error) {
 			case c < width:
 				b.Columns[c] = batch.Gather(p.b.Columns[c], positions)
 			default:
-				b.Columns[c] = batch.Gather(p.j.built.columns[c-width], right)
+				b.Columns[c] = batch.Gather(p.built.columns[c-width], right)
 			}
 		}
 	}
@@ -205,7 +245,7 @@ func (p *probe) pairs(left, right []int32) *batch.Batch {
 	for _, c := range p.b.Columns {
 		out.Columns = append(out.Columns, j.column(len(out.Columns), c, positions))
 	}
-	for _, c := range j.built.columns {
+	for _, c := range p.built.columns {
 		out.Columns = append(out.Columns, j.column(len(out.Columns), c, right))
 	}
 	return out
@@ -254,7 +294,7 @@ func (p *probe) one() *batch.Batch {
 	}
 	if p.at != nil { // right as long as the columns
 		right = make([]int32, p.b.Len)
-		for i := 0; j.built.n == 0 && i < len(right); i++ {
+		for i := 0; p.built.n == 0 && i < len(right); i++ {
 			right[i] = -1 // there is no row that could stand in for those left out
 		}
 		for i, g := range p.groups {
@@ -263,7 +303,7 @@ func (p *probe) one() *batch.Batch {
 	}
 	out := &batch.Batch{Len: p.b.Len, Sel: sel, Columns: make([]arrow.Array, 0, len(j.fields))}
 	out.Columns = append(out.Columns, p.b.Columns...)
-	for _, c := range j.built.columns {
+	for _, c := range p.built.columns {
 		out.Columns = append(out.Columns, j.column(len(out.Columns), c, right))
 	}
 	return out
@@ -271,6 +311,9 @@ func (p *probe) one() *batch.Batch {
 
 // alone makes the output of the rows without a match, if the kind yields them.
 func (p *probe) alone() *batch.Batch {
+	if !p.t.last {
+		return nil // a later block may have a match
+	}
 	var left, right []int32
 	for i, m := range p.matched {
 		if !m {
@@ -295,7 +338,7 @@ func (p *probe) resolve() error {
 	for _, side := range []struct {
 		left   bool
 		chains *chains
-	}{{true, &p.j.built.all}, {false, &p.j.built.null}} {
+	}{{true, &p.built.all}, {false, &p.built.null}} {
 		w := walk{groups: make([]int32, p.n), chains: side.chains}
 		some := false
 		for i := range w.groups {
@@ -319,7 +362,7 @@ func (p *probe) mark(w *walk, marks []bool) error {
 		for i := range marks {
 			switch {
 			case w.groups == nil:
-				marks[i] = w.all > 0
+				marks[i] = marks[i] || w.all > 0
 			case w.groups[i] >= 0:
 				marks[i] = marks[i] || w.chains.start[w.groups[i]+1] > w.chains.start[w.groups[i]]
 			}
@@ -345,10 +388,16 @@ func (p *probe) mark(w *walk, marks []bool) error {
 // rows makes the output of a join that doesn't yield right columns.
 func (p *probe) rows() *batch.Batch {
 	if p.j.kind == plan.LeftMark {
+		if !p.t.last {
+			return nil
+		}
 		return p.marked()
 	}
 	sel := make([]int32, 0, p.n)
 	for i, m := range p.matched {
+		if p.was != nil && !p.emits(i) {
+			continue
+		}
 		if m == (p.j.kind == plan.LeftSemi) && !(p.unknown != nil && p.unknown[i]) {
 			sel = append(sel, int32(i))
 		}
@@ -360,6 +409,15 @@ func (p *probe) rows() *batch.Batch {
 		return p.b
 	}
 	return &batch.Batch{Columns: p.b.Columns, Len: p.b.Len, Sel: p.positions(sel)}
+}
+
+// emits reports whether the output of a row is known with this block and wasn't
+// before.
+func (p *probe) emits(i int) bool {
+	if p.j.kind == plan.LeftSemi {
+		return !p.was[i]
+	}
+	return p.t.last
 }
 
 func (p *probe) marked() *batch.Batch {

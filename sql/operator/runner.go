@@ -42,7 +42,12 @@ func (r *Runner) Run(ctx context.Context, c *jobs.Context) (err error) {
 		}
 	}()
 	t := &tree{c: c, compiler: compiler{r.registry, &function.Context{Now: fragment.Now, Location: fragment.Location}},
-		budget: &budget{limit: c.Memory}}
+		budget: &budget{limit: c.Memory, dir: c.SpillFolder}}
+	defer func() {
+		if closeErr := t.budget.close(); err == nil {
+			err = closeErr
+		}
+	}()
 	if t.compiler.context.Now.IsZero() {
 		t.compiler.context.Now = time.Now()
 	}
@@ -225,6 +230,10 @@ func (t *tree) progress() {
 
 // count adds what the scan has read to the attempt's counters.
 func (t *tree) count() {
+	if t.budget.space != nil {
+		bytes, _ := t.budget.space.Bytes()
+		t.c.Counters[jobs.CounterSpillBytes] += bytes
+	}
 	if t.scan == nil {
 		return
 	}
@@ -240,8 +249,20 @@ func (t *tree) count() {
 }
 
 // Execute runs a plan tree without a job: leaves that are Inputs read from inputs.
-// memory bounds what operators hold, in bytes; 0 is no bound.
+// memory bounds what operators hold, in bytes, beyond which they write to the system's
+// folder for temporary files; 0 is no bound. Closing the reader removes those files.
 func Execute(ctx context.Context, reg *function.Registry, n plan.Node, inputs []batch.Reader, fc *function.Context, memory int64) (batch.Reader, error) {
 	t := &tree{c: &jobs.Context{Inputs: inputs, Task: &jobs.Task{}}, compiler: compiler{reg, contextOf(fc)}, budget: &budget{limit: memory}}
-	return t.build(ctx, n)
+	r, err := t.build(ctx, n)
+	if err != nil {
+		return nil, err
+	}
+	return &executed{r, t.budget}, nil
 }
+
+type executed struct {
+	batch.Reader
+	budget *budget
+}
+
+func (e *executed) Close() error { return errors.Join(e.Reader.Close(), e.budget.close()) }

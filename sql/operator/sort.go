@@ -14,7 +14,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/decimal128"
 
 	"github.com/skepdb/skep/batch"
-	"github.com/skepdb/skep/internal/fault"
+	"github.com/skepdb/skep/batch/spill"
 	"github.com/skepdb/skep/schema"
 	"github.com/skepdb/skep/sql/function"
 	"github.com/skepdb/skep/sql/plan"
@@ -22,7 +22,8 @@ import (
 
 // sorter orders its input; it is stable. With a limit it keeps the best rows
 // only: whenever enough have gathered they are sorted and cut, and later
-// rows that can't be among the best are dropped on arrival.
+// rows that can't be among the best are dropped on arrival. What doesn't fit in memory
+// is sorted and written in runs, which are merged at the end.
 type sorter struct {
 	input  batch.Reader
 	keys   []compiled
@@ -39,6 +40,12 @@ type sorter struct {
 	order   []int32
 	emitted int
 	done    bool
+
+	runs   []*spill.Run
+	piece  int     // rows a batch of a run
+	merged *merger // of the runs; nil: there are none
+	left   int64   // rows to give out of them, after skip
+	skip   int64
 }
 
 type sortOrder struct {
@@ -77,20 +84,52 @@ func (s *sorter) Next(ctx context.Context) (*batch.Batch, error) {
 		s.done = true
 		s.emitted = int(min(s.offset, int64(len(s.order))))
 	}
+	if s.merged != nil {
+		return s.nextMerged(ctx)
+	}
 	if s.emitted >= len(s.order) {
+		s.sorted, s.order = nil, nil
+		s.mem.hold(0)
 		return nil, io.EOF
 	}
 	at := s.order[s.emitted:min(len(s.order), s.emitted+batch.MaxRows)]
 	s.emitted += len(at)
-	out := &batch.Batch{Len: len(at)}
-	width := len(s.sorted)
+	return s.output(s.sorted, at), nil
+}
+
+// output makes a batch of rows of columns that end with the keys; at nil: all of them.
+func (s *sorter) output(columns []arrow.Array, at []int32) *batch.Batch {
+	width := len(columns)
 	if !s.withKeys {
 		width -= len(s.keys)
 	}
-	for _, c := range s.sorted[:width] {
-		out.Columns = append(out.Columns, batch.Gather(c, at))
+	out := &batch.Batch{Len: len(at), Columns: make([]arrow.Array, width)}
+	for i, c := range columns[:width] {
+		out.Columns[i] = batch.Gather(c, at)
 	}
-	return out, nil
+	return out
+}
+
+func (s *sorter) nextMerged(ctx context.Context) (*batch.Batch, error) {
+	for s.left > 0 {
+		b, err := s.merged.next(ctx)
+		if err != nil {
+			return nil, err
+		}
+		n := int64(b.Len)
+		if s.skip >= n {
+			s.skip -= n
+			continue
+		}
+		b = slice(b, int(s.skip), int(min(n, s.skip+s.left)))
+		s.skip = 0
+		s.left -= int64(b.Len)
+		if !s.withKeys {
+			b = &batch.Batch{Columns: b.Columns[:len(b.Columns)-len(s.keys)], Len: b.Len}
+		}
+		return b, nil
+	}
+	return nil, io.EOF
 }
 
 func (s *sorter) read(ctx context.Context) error {
@@ -113,20 +152,79 @@ func (s *sorter) read(ctx context.Context) error {
 				return err
 			}
 		}
-		// Sorting needs the columns once more, and an entry a row.
-		if err := s.mem.set(2*s.kept.bytes + int64(s.kept.rows)*24); err != nil {
-			return err
+		if !s.mem.hold(s.held()) || s.kept.rows > math.MaxInt32/2 {
+			if err := s.spill(); err != nil {
+				return err
+			}
 		}
 		if err := ctx.Err(); err != nil {
 			return context.Cause(ctx)
 		}
 	}
-	if s.kept.rows > math.MaxInt32 {
-		return fault.Userf("ORDER BY: %d rows in one task, more than %d", s.kept.rows, math.MaxInt32)
+	if len(s.runs) == 0 {
+		var err error
+		s.sorted, s.order, err = s.sort()
+		return err
+	}
+	if err := s.spill(); err != nil {
+		return err
 	}
 	var err error
-	s.sorted, s.order, err = s.sort()
+	if s.runs, err = reduce(ctx, s.mem.b.spills(), s.runs, s.orders, s.piece); err != nil {
+		return err
+	}
+	s.left, s.skip = s.keep, s.offset
+	if s.keep < 0 {
+		s.left = math.MaxInt64
+	} else {
+		s.left -= s.offset
+	}
+	s.merged, err = newMerger(ctx, s.runs, s.orders, s.piece)
 	return err
+}
+
+// held estimates the memory of what there is: sorting needs the columns once
+// more, and an entry a row.
+func (s *sorter) held() int64 { return 2*s.kept.bytes + int64(s.kept.rows)*24 }
+
+// spill sorts what there is and writes it as a run.
+func (s *sorter) spill() error {
+	if s.kept.rows == 0 {
+		return nil
+	}
+	if s.piece == 0 {
+		s.piece = s.mem.b.pieces(s.kept.bytes, s.kept.rows)
+	}
+	columns, order, err := s.sort()
+	if err != nil {
+		return err
+	}
+	fields := append([]schema.Field(nil), s.input.Fields()...)
+	for i := range s.keys {
+		fields = append(fields, schema.Field{Type: s.keys[i].t})
+	}
+	w, err := s.mem.b.spills().Create(fields)
+	if err != nil {
+		return err
+	}
+	for from := 0; from < len(order); from += s.piece {
+		at := order[from:min(len(order), from+s.piece)]
+		b := &batch.Batch{Len: len(at)}
+		for _, c := range columns {
+			b.Columns = append(b.Columns, batch.Gather(c, at))
+		}
+		if err := w.Write(b); err != nil {
+			return err
+		}
+	}
+	run, err := w.Finish()
+	if err != nil {
+		return err
+	}
+	s.runs = append(s.runs, run)
+	s.kept = store{width: s.kept.width}
+	s.mem.hold(0)
+	return nil
 }
 
 // add keeps the rows of b that may be among the best.
