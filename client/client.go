@@ -29,6 +29,10 @@ type Options struct {
 	Slots     int      // tasks that a worker runs at once; 0 = the processors' share
 	MustExist bool     // an error, instead of a new empty folder, when the first isn't there
 	Logger    *slog.Logger
+	// AcceptClockJump takes the clock's word once although it says a time years
+	// after the last timestamp in the data folder: without it nothing is read or
+	// written then, since timestamps never go back.
+	AcceptClockJump bool
 }
 
 // Client is an open engine. Its methods may be called from many goroutines at
@@ -38,7 +42,7 @@ type Client struct{ node *node.Node }
 // Open opens the data folders, making those that don't exist, and the engine
 // over them. Another process that holds one of them is named in the error.
 func Open(ctx context.Context, o Options) (*Client, error) {
-	n, err := node.Open(ctx, node.Options{Data: o.Data, Workers: o.Workers, Slots: o.Slots, MustExist: o.MustExist, Logger: o.Logger})
+	n, err := node.Open(ctx, node.Options{Data: o.Data, Workers: o.Workers, Slots: o.Slots, MustExist: o.MustExist, AcceptClockJump: o.AcceptClockJump, Logger: o.Logger})
 	if err != nil {
 		return nil, err
 	}

@@ -80,8 +80,14 @@ func Open(ctx context.Context, o Options) (_ *Node, err error) {
 		return nil, err
 	}
 	first := n.own[0].folders[0]
-	if n.catalog, err = metastore.Open(metastore.Options{FS: n.o.FS, Dir: first.Path(catalogDir), Now: n.o.Now, Logger: n.o.Logger}); err != nil {
+	if n.catalog, err = metastore.Open(metastore.Options{FS: n.o.FS, Dir: first.Path(catalogDir), Now: n.o.Now, AcceptClockJump: n.o.AcceptClockJump, Logger: n.o.Logger}); err != nil {
 		return nil, err
+	}
+	if n.o.AcceptClockJump {
+		// It counts once: now, not when a statement happens to need the time.
+		if _, err := n.catalog.Timestamp(ctx); err != nil {
+			return nil, err
+		}
 	}
 	n.openStore()
 	if err := n.startWorkers(); err != nil {
@@ -124,7 +130,9 @@ func (n *Node) startWorkers() error {
 	}
 	n.results = resultset.New(resultset.Options{Exchange: n.shuffle})
 	n.inputs = inputformat.Formats{"region": inputregion.New(n.store), "text": text.New(), "csv": csv.New(), "lines": lines.New()}
-	n.outputs = outputformat.Formats{"table": outputtable.New(n.catalog, n.store), "resultset": n.results, "text": outputtext.New()}
+	tables := outputtable.New(n.catalog, n.store)
+	tables.Logger = n.o.Logger
+	n.outputs = outputformat.Formats{"table": tables, "resultset": n.results, "text": outputtext.New()}
 	n.scheduler = server.New(server.Options{Outputs: n.outputs, Logger: n.o.Logger})
 	if n.programs, err = engine.NewPrograms(builtin.Programs()...); err != nil {
 		return err

@@ -41,6 +41,10 @@ type Options struct {
 	ShuffleMemory int64
 	// MustExist refuses to make a first data folder that isn't there.
 	MustExist bool
+	// AcceptClockJump takes the clock's word once, at Open, although it says a
+	// time years after the last timestamp of the folder, which is refused
+	// otherwise.
+	AcceptClockJump bool
 	// Command is what other processes are told of who holds the folders; "":
 	// the command line.
 	Command string

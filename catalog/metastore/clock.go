@@ -62,7 +62,7 @@ func (c *oracle) take() (storage.Timestamp, error) {
 	now := ofTime(c.now())
 	t := max(now, c.last+1)
 	if c.last > 0 && !c.accept && now.Millis()-c.last.Millis() > c.limit.Milliseconds() {
-		return 0, fault.Retryablef("the clock says %s, but the catalogue's last timestamp is of %s: a jump of more than %d days is refused, since later timestamps could never go back (set the clock right, or accept the jump once)",
+		return 0, fault.Retryablef("the clock says %s, but the catalogue's last timestamp is of %s: a jump of more than %d days is refused, since later timestamps could never go back (set the clock right; if it is right, open the folder once with --accept-clock-jump)",
 			timeOf(now), timeOf(c.last), int(c.limit.Hours()/24))
 	}
 	if t >= c.mark {

@@ -312,7 +312,7 @@ func TestClock(t *testing.T) {
 	}
 	clock.t = clock.t.Add(40 * 365 * 24 * time.Hour)
 	_, err := s.Timestamp(ctx)
-	wantError(t, err, fault.Retryable, "40001", "the clock says 2067-09-16 12:00:00, but the catalogue's last timestamp is of 2027-09-26 12:00:00: a jump of more than 366 days is refused, since later timestamps could never go back (set the clock right, or accept the jump once)")
+	wantError(t, err, fault.Retryable, "40001", "the clock says 2067-09-16 12:00:00, but the catalogue's last timestamp is of 2027-09-26 12:00:00: a jump of more than 366 days is refused, since later timestamps could never go back (set the clock right; if it is right, open the folder once with --accept-clock-jump)")
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -19,18 +19,19 @@ import (
 
 // sqlFlags are the flags of `skep sql`.
 type sqlFlags struct {
-	statements []string
-	file       string
-	init       string
-	data       []string
-	database   string
-	hiveconf   []string
-	hivevar    []string
-	format     string
-	header     bool
-	force      bool
-	silent     bool
-	verbose    bool
+	statements  []string
+	file        string
+	init        string
+	data        []string
+	database    string
+	hiveconf    []string
+	hivevar     []string
+	format      string
+	acceptClock bool
+	header      bool
+	force       bool
+	silent      bool
+	verbose     bool
 }
 
 func (a *app) sql() *cobra.Command {
@@ -55,6 +56,7 @@ func (a *app) sql() *cobra.Command {
 	fl.StringVarP(&f.file, "file", "f", "", "run the statements in this `file` (- is standard input)")
 	fl.StringVarP(&f.init, "init", "i", "", "run the statements in this `file` first")
 	addDataFlag(c, &f.data)
+	addClockFlag(c, &f.acceptClock)
 	fl.StringVar(&f.database, "database", "", "the `database` to start in")
 	fl.StringArrayVar(&f.hiveconf, "hiveconf", nil, "set a variable, `k=v`; may be repeated")
 	fl.StringArrayVar(&f.hivevar, "hivevar", nil, "set a variable for ${hivevar:k} and ${k}, `k=v`; may be repeated")
@@ -68,6 +70,10 @@ func (a *app) sql() *cobra.Command {
 
 func addDataFlag(c *cobra.Command, data *[]string) {
 	c.Flags().StringArrayVar(data, "data", nil, "a data `folder`; may be repeated (default "+client.DefaultData+")")
+}
+
+func addClockFlag(c *cobra.Command, accept *bool) {
+	c.Flags().BoolVar(accept, "accept-clock-jump", false, "the clock is right, though years after the last write to the data folder")
 }
 
 func formatNames() string {
@@ -134,7 +140,7 @@ func (a *app) runSQL(ctx context.Context, f sqlFlags) error {
 		scripts = append(scripts, script{text: string(text)})
 	}
 
-	c, err := client.Open(ctx, client.Options{Data: f.data})
+	c, err := client.Open(ctx, client.Options{Data: f.data, AcceptClockJump: f.acceptClock})
 	if err != nil {
 		return err
 	}

@@ -15,8 +15,9 @@ import (
 
 // tableFlags are the flags that all table verbs have.
 type tableFlags struct {
-	data   []string
-	format string
+	data        []string
+	acceptClock bool
+	format      string
 }
 
 // table is the parent of the table verbs.
@@ -49,6 +50,7 @@ func (a *app) table() *cobra.Command {
 func (a *app) verb(c *cobra.Command, run func(ctx context.Context, db *client.Client, f *tableFlags, args []string) error) *cobra.Command {
 	f := &tableFlags{}
 	addDataFlag(c, &f.data)
+	addClockFlag(c, &f.acceptClock)
 	if c.Flags().Lookup("format") == nil {
 		usage := "print for programs: `json`"
 		if c.Annotations[annotationRows] != "" {
@@ -68,7 +70,7 @@ func (a *app) verb(c *cobra.Command, run func(ctx context.Context, db *client.Cl
 		ctx, stop := a.interruptible(c.Context())
 		defer stop()
 		makes := c.Name() == "create" || c.Name() == "load" // the others need a table, so a folder
-		db, err := client.Open(ctx, client.Options{Data: f.data, MustExist: !makes})
+		db, err := client.Open(ctx, client.Options{Data: f.data, MustExist: !makes, AcceptClockJump: f.acceptClock})
 		if err != nil {
 			return err
 		}
