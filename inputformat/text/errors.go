@@ -46,7 +46,11 @@ func (r *reader) cellError(p problem) error {
 	if cell.Len < 0 {
 		return fault.Userf("%s: no value, but the column is NOT NULL", place)
 	}
-	return fault.Userf("%s: %s is not %s", place, quote(b.Data[cell.Start:cell.Start+cell.Len]), Expected(c.Type))
+	why := ""
+	if r.spec.OnError == Null {
+		why = ", and can't be NULL instead: the column is NOT NULL"
+	}
+	return fault.Userf("%s: %s is not %s%s", place, quote(b.Data[cell.Start:cell.Start+cell.Len]), Expected(c.Type), why)
 }
 
 func (r *reader) brokenError() error {

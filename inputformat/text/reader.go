@@ -209,7 +209,8 @@ func (r *reader) build() (*batch.Batch, error) {
 		cells := b.cells[i][:n]
 		r.bad = a.AppendCells(b.Data, cells, r.bad[:0])
 		out.Columns[i] = a.Finish()
-		if r.spec.OnError == Null {
+		notNull := r.spec.Out[i].NotNull
+		if r.spec.OnError == Null && !notNull {
 			for _, row := range r.bad {
 				if cells[row].Len > 0 {
 					r.stats.BadCells++
@@ -220,7 +221,7 @@ func (r *reader) build() (*batch.Batch, error) {
 		for _, row := range r.bad {
 			first = r.note(first, problem{row: int(row), column: i})
 		}
-		if r.spec.Out[i].NotNull {
+		if notNull {
 			for row := range cells {
 				if cells[row].Len < 0 {
 					first = r.note(first, problem{row: row, column: i})
@@ -231,7 +232,7 @@ func (r *reader) build() (*batch.Batch, error) {
 	if first.row == n {
 		return out, nil
 	}
-	if r.spec.OnError == Abort {
+	if r.spec.OnError != Skip {
 		return nil, r.cellError(first)
 	}
 	out.Sel = make([]int32, 0, n)

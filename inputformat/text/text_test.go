@@ -178,6 +178,22 @@ func TestStrict(t *testing.T) {
 	}
 }
 
+// Reading NULL for what can't be read stops at columns that can't be NULL.
+func TestNullWhereNotNull(t *testing.T) {
+	for _, c := range []struct{ content, want string }{
+		{"1\ta\n2\t\\N\n", `PATH, line 2, column name: no value, but the column is NOT NULL`},
+		{"1\ta\n2\tb\n3\n", `PATH, line 3, column name: no value, but the column is NOT NULL`},
+		{"1\ta\nx\tb\n", `PATH, line 2, column id: "x" is not an int (a whole number from -2147483648 to 2147483647), and can't be NULL instead: the column is NOT NULL`},
+	} {
+		path := write(t, "f.txt", c.content)
+		cols := columns(t, "id:int not null, name:string not null")
+		_, _, err := readAll(t, New(), Spec{Columns: cols, Out: cols, Paths: []string{path}, Delimiter: "\t", Escape: `\`, OnError: Null}, 1)
+		if fault.ClassOf(err) != fault.User || !strings.Contains(fmt.Sprint(err), strings.ReplaceAll(c.want, "PATH", path)) {
+			t.Errorf("%q: %v, want %s", c.content, err, c.want)
+		}
+	}
+}
+
 func TestSkipKeepsBadLines(t *testing.T) {
 	cols := columns(t, "id:int, name:string")
 	var in, wantBad strings.Builder

@@ -144,7 +144,7 @@ func (w *stageWriter) checkBatch(b *batch.Batch) error {
 				row = int(b.Sel[k])
 			}
 			if !batch.BitSet(valid, row) {
-				return fault.Userf("column %s is NOT NULL", c.Name)
+				return fault.Userf("column %s is NOT NULL, and a row has NULL there", c.Name)
 			}
 		}
 	}
