@@ -52,6 +52,7 @@ func (s *Session) execute(ctx context.Context, o *Operation, stmt ast.Statement)
 	env := s.engine.Env()
 	env.Database = s.database
 	env.Settings = s.vars.HiveConf
+	env.Local = s.local
 	env.At = pin.At()
 	if env.Context, err = s.context(); err != nil {
 		return err

@@ -105,14 +105,20 @@ func (o *Operation) Close() error {
 // Caret returns the line that an error's place is in, with a caret below, from
 // script, which the statement was cut out of; "" when there is no place.
 func (o *Operation) Caret(script string, line, column int) string {
-	if o.piece.Text == o.source {
+	return Caret(script, o.source, o.piece, line, column)
+}
+
+// Caret is Operation.Caret of a statement of which source was written and ran, its
+// variables replaced, was run.
+func Caret(script, source string, ran parser.Piece, line, column int) string {
+	if ran.Text == source {
 		return parser.Caret(script, line, column)
 	}
 	// Variables were replaced: places are in the text that came out.
-	if column > o.piece.Pos.Column-1 && line == o.piece.Pos.Line {
-		column -= o.piece.Pos.Column - 1
+	if column > ran.Pos.Column-1 && line == ran.Pos.Line {
+		column -= ran.Pos.Column - 1
 	}
-	return parser.Caret(o.piece.Text, line-o.piece.Pos.Line+1, column)
+	return parser.Caret(ran.Text, line-ran.Pos.Line+1, column)
 }
 
 // cancelled makes the end of a cancelled statement recognisable as one.

@@ -24,6 +24,9 @@ type Options struct {
 	Database string // "": the default database
 	HiveVar  map[string]string
 	HiveConf map[string]string
+	// Local brings the client's files that LOAD DATA LOCAL names; nil: they are this
+	// process's files.
+	Local func(ctx context.Context, path string) ([]string, error)
 }
 
 // Session has a current database and variables. Its statements run one after
@@ -32,11 +35,12 @@ type Session struct {
 	engine   Engine
 	database string
 	vars     Variables
+	local    func(ctx context.Context, path string) ([]string, error)
 }
 
 // New returns a session. The database must exist.
 func New(ctx context.Context, engine Engine, o Options) (*Session, error) {
-	s := &Session{engine: engine, database: catalog.DefaultDatabase,
+	s := &Session{engine: engine, database: catalog.DefaultDatabase, local: o.Local,
 		vars: Variables{HiveVar: map[string]string{}, HiveConf: map[string]string{}}}
 	maps.Copy(s.vars.HiveVar, o.HiveVar)
 	maps.Copy(s.vars.HiveConf, o.HiveConf)

@@ -112,7 +112,7 @@ func (c *compiler) load(ctx context.Context, s *ast.Load) (Load, error) {
 	if err != nil {
 		return Load{}, err
 	}
-	paths, err := c.paths(s)
+	paths, err := c.paths(ctx, s)
 	if err != nil {
 		return Load{}, analyzer.At(s.PathPos, err)
 	}
@@ -140,10 +140,18 @@ func (c *compiler) load(ctx context.Context, s *ast.Load) (Load, error) {
 	return Load{Table: t, Files: f, Overwrite: s.Overwrite, Name: s.Text}, nil
 }
 
-// paths lists the files that a LOAD DATA names: a file, all files of a folder,
+func (c *compiler) paths(ctx context.Context, s *ast.Load) ([]string, error) {
+	if s.Local && c.env.Local != nil {
+		return c.env.Local(ctx, s.Path)
+	}
+	return ListFiles(c.env.Base, s.Path)
+}
+
+// ListFiles lists the files that a LOAD DATA names: a file, all files of a folder,
 // or those that match a pattern; hidden ones (. and _) are left out as in Hive.
-func (c *compiler) paths(s *ast.Load) ([]string, error) {
-	path := s.Path
+// Relative paths start from base.
+func ListFiles(base, named string) ([]string, error) {
+	path := named
 	if u, err := url.Parse(path); err == nil && len(u.Scheme) > 1 {
 		if u.Scheme != "file" {
 			return nil, fault.Unsupportedf("LOAD DATA from %s: URLs", u.Scheme)
@@ -151,11 +159,11 @@ func (c *compiler) paths(s *ast.Load) ([]string, error) {
 		path = u.Path
 	}
 	if !filepath.IsAbs(path) {
-		path = filepath.Join(c.env.Base, path)
+		path = filepath.Join(base, path)
 	}
 	found, err := filepath.Glob(path)
 	if err != nil {
-		return nil, fault.Userf("path '%s': %w", s.Path, err)
+		return nil, fault.Userf("path '%s': %w", named, err)
 	}
 	if _, err := os.Stat(path); err == nil { // a name that looks like a pattern
 		found = []string{path}
@@ -165,14 +173,14 @@ func (c *compiler) paths(s *ast.Load) ([]string, error) {
 		info, err := os.Stat(f)
 		switch {
 		case err != nil:
-			return nil, fault.Userf("path '%s': %w", s.Path, err)
+			return nil, fault.Userf("path '%s': %w", named, err)
 		case !info.IsDir():
 			out = append(out, f)
 			continue
 		}
 		entries, err := os.ReadDir(f)
 		if err != nil {
-			return nil, fault.Userf("path '%s': %w", s.Path, err)
+			return nil, fault.Userf("path '%s': %w", named, err)
 		}
 		for _, e := range entries {
 			if name := e.Name(); !e.IsDir() && name[0] != '.' && name[0] != '_' {
@@ -182,12 +190,12 @@ func (c *compiler) paths(s *ast.Load) ([]string, error) {
 	}
 	if len(out) == 0 {
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-			if path == s.Path {
-				return nil, fault.Userf("there is no file '%s'", s.Path)
+			if path == named {
+				return nil, fault.Userf("there is no file '%s'", named)
 			}
-			return nil, fault.Userf("there is no file '%s' (looked for %s)", s.Path, path)
+			return nil, fault.Userf("there is no file '%s' (looked for %s)", named, path)
 		}
-		return nil, fault.Userf("there is no file to load in '%s'", s.Path)
+		return nil, fault.Userf("there is no file to load in '%s'", named)
 	}
 	for _, f := range out {
 		if ext := strings.ToLower(filepath.Ext(f)); ext == ".bz2" || ext == ".xz" || ext == ".zip" || ext == ".zst" {

@@ -45,6 +45,9 @@ type Env struct {
 	Sink func(fields []schema.Field) outputformat.Spec
 	// Base is the folder that relative paths of LOAD DATA start from.
 	Base string
+	// Local brings the files that LOAD DATA LOCAL names, which are the client's;
+	// nil: the client's files are this process's.
+	Local func(ctx context.Context, path string) ([]string, error)
 }
 
 // Specs makes the specs that a job begins and ends with. NewSpecs has those of
