@@ -14,6 +14,9 @@ type (
 	Column struct {
 		Pos
 		Name string
+		// Quoted: written `name`. With hive.support.quoted.identifiers=none it
+		// is a regular expression over column names.
+		Quoted bool
 	}
 	// Field is base.name: a column of a table alias, or a field of a struct.
 	Field struct {
@@ -113,6 +116,7 @@ type (
 		Distinct    bool
 		IgnoreNulls bool
 		Within      []OrderItem // WITHIN GROUP (ORDER BY ..)
+		Filter      Expr        // FILTER (WHERE ..); nil: none
 		Over        *Window     // nil: not a window function
 	}
 	// Subquery is a query in parentheses, as a value.

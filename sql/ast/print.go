@@ -2,6 +2,7 @@ package ast
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/skepdb/skep/schema"
@@ -302,6 +303,11 @@ func (p *printer) call(e *Call) {
 		p.order(e.Within)
 		p.put(")")
 	}
+	if e.Filter != nil {
+		p.put(" FILTER (WHERE ")
+		p.expr(e.Filter)
+		p.put(")")
+	}
 	if e.Over != nil {
 		p.put(" OVER ")
 		p.window(e.Over)
@@ -456,14 +462,17 @@ func (p *printer) selectBody(s *Select) {
 		p.put(" WHERE ")
 		p.expr(s.Where)
 	}
-	if s.GroupBy != nil {
+	if s.GroupBy != nil || s.Sets != nil {
 		p.put(" GROUP BY ")
 		p.exprs(s.GroupBy)
 		switch s.GroupingSet {
 		case "rollup", "cube":
 			p.put(" WITH ", strings.ToUpper(s.GroupingSet))
 		case "sets":
-			p.put(" GROUPING SETS (")
+			if s.GroupBy != nil {
+				p.put(" ")
+			}
+			p.put("GROUPING SETS (")
 			for i, set := range s.Sets {
 				if i > 0 {
 					p.put(", ")
@@ -491,6 +500,26 @@ func (p *printer) selectBody(s *Select) {
 	}
 }
 
+func (p *printer) sample(s *Sample) {
+	n := strconv.FormatFloat(s.N, 'f', -1, 64)
+	p.put(" TABLESAMPLE (")
+	switch s.Kind {
+	case "bucket":
+		p.put("BUCKET ", n, " OUT OF ", strconv.FormatInt(s.Of, 10))
+		if s.On != nil {
+			p.put(" ON ")
+			p.exprs(s.On)
+		}
+	case "percent":
+		p.put(n, " PERCENT")
+	case "rows":
+		p.put(n, " ROWS")
+	default:
+		p.put(n, "b")
+	}
+	p.put(")")
+}
+
 func (p *printer) source(r TableRef) {
 	alias := func(a string) {
 		if a != "" {
@@ -504,6 +533,19 @@ func (p *printer) source(r TableRef) {
 			p.put(" FOR ", map[bool]string{true: "SYSTEM_VERSION", false: "SYSTEM_TIME"}[r.AsOf.Version], " AS OF ")
 			p.expr(r.AsOf.X)
 		}
+		if r.Sample != nil {
+			p.sample(r.Sample)
+		}
+		alias(r.Alias)
+		if r.Columns != nil {
+			p.put(" (")
+			p.idents(r.Columns)
+			p.put(")")
+		}
+	case *TableFunction:
+		p.put(quoteIdent(r.Name.Name), "(ON ")
+		p.source(r.Source)
+		p.put(")")
 		alias(r.Alias)
 	case *Derived:
 		p.put("(")

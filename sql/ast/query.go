@@ -70,7 +70,8 @@ func (*SetOp) isBody()      {}
 func (*ValuesBody) isBody() {}
 func (*Query) isBody()      {}
 
-// TableRef is a source of rows: *TableName, *Derived, *Join or *LateralView.
+// TableRef is a source of rows: *TableName, *Derived, *Join, *LateralView or
+// *TableFunction.
 type TableRef interface {
 	Node
 	isTableRef()
@@ -81,7 +82,28 @@ type TableName struct {
 	Pos
 	Name  Name
 	Alias string
-	AsOf  *AsOf
+	// Columns are new names for the columns: t AS a (x, y).
+	Columns []Ident
+	AsOf    *AsOf
+	Sample  *Sample
+}
+
+// Sample is TABLESAMPLE (..).
+type Sample struct {
+	Pos
+	Kind string // "bucket", "percent", "rows", "bytes"
+	// N is how many percent, rows or bytes; the bucket, from 1, of Of.
+	N  float64
+	Of int64
+	On []Expr // what is hashed; none: the whole row, or the table's bucket columns
+}
+
+// TableFunction is f(ON source PARTITION BY .. ORDER BY ..): a function of a table.
+type TableFunction struct {
+	Pos
+	Name   Ident
+	Source TableRef
+	Alias  string
 }
 
 // AsOf is FOR SYSTEM_TIME|SYSTEM_VERSION AS OF x.
@@ -123,3 +145,5 @@ func (*TableName) isTableRef()   {}
 func (*Derived) isTableRef()     {}
 func (*Join) isTableRef()        {}
 func (*LateralView) isTableRef() {}
+
+func (*TableFunction) isTableRef() {}

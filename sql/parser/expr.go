@@ -170,7 +170,7 @@ func (p *parser) condition(left ast.Expr, word token, not bool) ast.Expr {
 	case "IN":
 		in := &ast.In{Pos: word.pos, X: left, Not: not}
 		p.expect("(")
-		if p.at("SELECT") || p.at("WITH") {
+		if p.queryAhead() {
 			in.Query = p.query()
 		} else {
 			in.List = p.exprList()
@@ -263,16 +263,24 @@ func (p *parser) primary() ast.Expr {
 	t := p.peek()
 	switch t.kind {
 	case tokString:
-		return &ast.Literal{Pos: t.pos, Value: schema.Datum{Type: schema.StringType, S: p.str("")}}
+		l := &ast.Literal{Pos: t.pos, Value: schema.Datum{Type: schema.StringType, S: p.str("")}}
+		if p.unitAhead() {
+			return p.intervalOf(t.pos, l)
+		}
+		return l
 	case tokNumber:
 		p.next()
-		return p.numberLiteral(t.pos, t.text)
+		l := p.numberLiteral(t.pos, t.text)
+		if p.unitAhead() {
+			return p.intervalOf(t.pos, l)
+		}
+		return l
 	case tokQuoted:
 		p.next()
 		if p.at("(") {
 			return p.call(t)
 		}
-		return &ast.Column{Pos: t.pos, Name: t.text}
+		return &ast.Column{Pos: t.pos, Name: t.text, Quoted: true}
 	case tokWord:
 		return p.primaryWord(t)
 	}
@@ -288,8 +296,37 @@ func (p *parser) primary() ast.Expr {
 	return none(t.pos)
 }
 
+// queryAhead reports whether a query comes next, behind any parentheses: what
+// follows those tells (a) + .. and (SELECT ..), 1 from a query.
+func (p *parser) queryAhead() bool {
+	n := 0
+	for n <= maxNesting && p.peekAt(n).is("(") {
+		n++
+	}
+	if t := p.peekAt(n); !t.is("SELECT") && !t.is("WITH") && !t.is("FROM") && !t.is("VALUES") {
+		return false
+	}
+	if n == 0 {
+		return true
+	}
+	for depth := 0; ; n++ { // the end of the inner parentheses
+		switch t := p.peekAt(n); {
+		case t.kind == tokEOF:
+			return true
+		case t.is("("):
+			depth++
+		case t.is(")"):
+			if depth--; depth < 0 {
+				next := p.peekAt(n + 1)
+				return next.is(")") || next.is("UNION") || next.is("INTERSECT") || next.is("EXCEPT") || next.is("MINUS") ||
+					next.is("ORDER") || next.is("LIMIT") || next.kind == tokEOF
+			}
+		}
+	}
+}
+
 func (p *parser) parenthesis(t token) ast.Expr {
-	if p.at("SELECT") || p.at("WITH") {
+	if p.at("SELECT") || p.at("WITH") || p.at("FROM") || p.at("VALUES") {
 		q := p.query()
 		p.expect(")")
 		return &ast.Subquery{Pos: t.pos, Query: q}
@@ -297,6 +334,9 @@ func (p *parser) parenthesis(t token) ast.Expr {
 	list := p.exprList()
 	p.expect(")")
 	if len(list) == 1 {
+		if l, ok := list[0].(*ast.Literal); ok && p.unitAhead() {
+			return p.intervalOf(t.pos, l)
+		}
 		return list[0]
 	}
 	return &ast.Tuple{Pos: t.pos, Parts: list}
@@ -333,6 +373,11 @@ func (p *parser) primaryWord(t token) ast.Expr {
 		return &ast.Unary{Pos: t.pos, Op: "not", X: p.primary()}
 	case "DATE", "TIMESTAMP", "TIMESTAMPLOCALTZ":
 		if second.kind == tokString {
+			return p.timeLiteral(t)
+		}
+		if p.at("TIMESTAMP", "WITH", "LOCAL", "TIME", "ZONE") && p.peekAt(5).kind == tokString {
+			p.i += 4
+			t.upper = "TIMESTAMPLOCALTZ"
 			return p.timeLiteral(t)
 		}
 	case "INTERVAL":
@@ -388,6 +433,11 @@ func (p *parser) call(name token) ast.Expr {
 	if p.accept("WITHIN", "GROUP") {
 		p.expect("(", "ORDER", "BY")
 		c.Within = p.orderItems()
+		p.expect(")")
+	}
+	if p.accept("FILTER", "(") {
+		p.expect("WHERE")
+		c.Filter = p.expr()
 		p.expect(")")
 	}
 	nulls()
@@ -458,19 +508,35 @@ var intervalUnits = map[string]bool{"YEAR": true, "MONTH": true, "DAY": true, "H
 
 func (p *parser) interval() ast.Expr {
 	t := p.next()
-	v := &ast.Interval{Pos: t.pos}
-	if p.at("(") {
-		p.next()
-		v.Value = p.expr()
+	switch u := p.peek(); {
+	case p.accept("("):
+		x := p.expr()
 		p.expect(")")
-	} else {
-		v.Value = p.primary()
+		return p.intervalOf(t.pos, x)
+	case u.kind == tokString:
+		return p.intervalOf(t.pos, &ast.Literal{Pos: u.pos, Value: schema.Datum{Type: schema.StringType, S: p.str("")}})
+	case u.kind == tokNumber:
+		p.next()
+		return p.intervalOf(t.pos, p.numberLiteral(u.pos, u.text))
 	}
+	return p.intervalOf(t.pos, p.binary(levelTimes))
+}
+
+// intervalOf reads the unit behind a value.
+func (p *parser) intervalOf(pos ast.Pos, x ast.Expr) ast.Expr {
+	v := &ast.Interval{Pos: pos, Value: x}
 	v.Unit = p.intervalUnit()
 	if p.accept("TO") {
 		v.Unit += " TO " + p.intervalUnit()
 	}
 	return v
+}
+
+// unitAhead reports whether a unit of time follows a constant: 60 days is an
+// interval without the word. One that is a function's or a column's name is none.
+func (p *parser) unitAhead() bool {
+	t := p.peek()
+	return t.kind == tokWord && intervalUnits[strings.TrimSuffix(t.upper, "S")] && !p.peekAt(1).is("(")
 }
 
 func (p *parser) intervalUnit() string {

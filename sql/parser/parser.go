@@ -232,8 +232,8 @@ func (p *parser) statement() ast.Statement {
 	stmt := ast.Stmt{Pos: t.pos, Text: p.textFrom(t)}
 	switch {
 	case t.is("SELECT"), t.is("WITH"), t.is("FROM"), t.is("VALUES"), t.is("("):
-		if t.is("FROM") {
-			p.unsupported(t.pos, "FROM .. SELECT|INSERT ..")
+		if t.is("FROM") && p.insertAhead() {
+			p.unsupported(t.pos, "FROM .. INSERT ..")
 			return nil
 		}
 		return &ast.QueryStatement{Stmt: stmt, Query: p.query()}
@@ -274,6 +274,23 @@ func (p *parser) statement() ast.Statement {
 		}
 	}
 	return p.unknown(stmt)
+}
+
+// insertAhead reports whether the FROM here belongs to INSERTs and not to a SELECT.
+func (p *parser) insertAhead() bool {
+	depth := 0
+	for n := 0; ; n++ {
+		switch t := p.peekAt(n); {
+		case t.kind == tokEOF, depth == 0 && t.is("SELECT"):
+			return false
+		case depth == 0 && t.is("INSERT"):
+			return true
+		case t.is("("):
+			depth++
+		case t.is(")"):
+			depth--
+		}
+	}
 }
 
 // databaseName reads a database's name; `default` is one, though reserved words

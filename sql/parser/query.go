@@ -97,15 +97,21 @@ func (p *parser) bodyTerm() ast.Body {
 		return p.selectBody()
 	case t.is("VALUES"):
 		return p.valuesBody()
-	case t.is("TABLE"):
-		p.unsupported(t.pos, "TABLE as a query")
+	case t.is("FROM"): // FROM x SELECT ..
+		p.next()
+		return p.selectAfter(p.from())
+	case t.is("TABLE"): // TABLE t is SELECT * FROM t
+		p.next()
+		s := &ast.Select{Pos: t.pos, Items: []ast.SelectItem{{Pos: t.pos, X: &ast.Star{Pos: t.pos}}}}
+		s.From = &ast.TableName{Pos: p.peek().pos, Name: p.name("a table name")}
+		return s
 	case t.is("("):
 		p.next()
 		q := p.query()
 		p.expect(")")
 		return q
 	default:
-		p.unexpected("SELECT, VALUES or a query in parentheses")
+		p.unexpected("SELECT, FROM, VALUES or a query in parentheses")
 	}
 	return &ast.Select{Pos: p.peek().pos}
 }
@@ -129,8 +135,14 @@ func (p *parser) valuesBody() ast.Body {
 	}
 }
 
-func (p *parser) selectBody() ast.Body {
-	s := &ast.Select{Pos: p.peek().pos}
+func (p *parser) selectBody() ast.Body { return p.selectAfter(nil) }
+
+// selectAfter reads a SELECT; from, if not nil, stood before it.
+func (p *parser) selectAfter(from ast.TableRef) ast.Body {
+	s := &ast.Select{Pos: p.peek().pos, From: from}
+	if t := p.peek(); t.is("MAP") || t.is("REDUCE") {
+		p.unsupported(t.pos, t.upper+" .. USING")
+	}
 	p.expect("SELECT")
 	if s.Distinct = p.accept("DISTINCT"); !s.Distinct {
 		p.accept("ALL")
@@ -144,7 +156,7 @@ func (p *parser) selectBody() ast.Body {
 			break
 		}
 	}
-	if p.accept("FROM") {
+	if from == nil && p.accept("FROM") {
 		s.From = p.from()
 	}
 	if p.accept("WHERE") {
@@ -202,201 +214,171 @@ func (p *parser) selectItem() ast.SelectItem {
 	return item
 }
 
+// groupBy reads what follows GROUP BY: a list with WITH ROLLUP|CUBE or GROUPING
+// SETS behind it, or elements of which some are ROLLUP(..), CUBE(..), GROUPING
+// SETS(..) or (): their product is written out as grouping sets.
 func (p *parser) groupBy(s *ast.Select) {
-	if p.at("ROLLUP", "(") || p.at("CUBE", "(") {
-		s.GroupingSet = strings.ToLower(p.next().upper)
-		p.expect("(")
+	if !p.groupingAhead() {
 		s.GroupBy = p.exprList()
-		p.expect(")")
-		return
-	}
-	if p.at("(", ")") {
-		p.unsupported(p.peek().pos, "GROUP BY ()")
-		return
-	}
-	s.GroupBy = p.exprList()
-	switch {
-	case p.accept("WITH", "ROLLUP"):
-		s.GroupingSet = "rollup"
-	case p.accept("WITH", "CUBE"):
-		s.GroupingSet = "cube"
-	case p.accept("GROUPING", "SETS"):
-		s.GroupingSet = "sets"
-		p.expect("(")
-		for {
-			var set []ast.Expr
-			switch {
-			case p.accept("(", ")"):
-			case p.accept("("):
-				set = p.exprList()
-				p.expect(")")
-			default:
-				set = []ast.Expr{p.expr()}
-			}
-			s.Sets = append(s.Sets, set)
-			if !p.accept(",") {
-				break
-			}
+		switch {
+		case p.accept("WITH", "ROLLUP"):
+			s.GroupingSet = "rollup"
+		case p.accept("WITH", "CUBE"):
+			s.GroupingSet = "cube"
+		case p.at("GROUPING", "SETS"):
+			s.GroupingSet = "sets"
+			s.Sets = p.groupingSets()
 		}
-		p.expect(")")
+		return
 	}
-}
-
-// joinKinds in the order they are tried.
-var joinKinds = []struct {
-	words []string
-	kind  string
-}{
-	{[]string{"JOIN"}, "inner"}, {[]string{"INNER", "JOIN"}, "inner"}, {[]string{"CROSS", "JOIN"}, "cross"},
-	{[]string{"LEFT", "JOIN"}, "left"}, {[]string{"LEFT", "OUTER", "JOIN"}, "left"},
-	{[]string{"RIGHT", "JOIN"}, "right"}, {[]string{"RIGHT", "OUTER", "JOIN"}, "right"},
-	{[]string{"FULL", "JOIN"}, "full"}, {[]string{"FULL", "OUTER", "JOIN"}, "full"},
-	{[]string{"LEFT", "SEMI", "JOIN"}, "left semi"}, {[]string{"LEFT", "ANTI", "JOIN"}, "left anti"},
-}
-
-// from reads the sources of FROM, from left to right: a comma is a join like
-// the others, of the same precedence.
-func (p *parser) from() ast.TableRef {
-	left := p.source()
-next:
-	for n := 0; p.err == nil; n++ {
-		pos := p.peek().pos
-		if n >= maxNesting {
-			p.fail(syntaxError(pos, "more than %d joins in one FROM", maxNesting))
+	pos := p.peek().pos
+	sets := [][]ast.Expr{nil}
+	for {
+		var element [][]ast.Expr
+		switch t := p.peek(); {
+		case p.accept("(", ")"):
+			element = [][]ast.Expr{nil}
+		case p.at("GROUPING", "SETS"):
+			element = p.groupingSets()
+		case (t.is("ROLLUP") || t.is("CUBE")) && p.peekAt(1).is("("):
+			p.i += 2
+			list := p.exprList()
+			p.expect(")")
+			if t.is("CUBE") && len(list) > maxCube {
+				p.fail(syntaxError(t.pos, "CUBE of more than %d expressions", maxCube))
+				return
+			}
+			element = prefixes(list, t.is("CUBE"))
+		default:
+			element = [][]ast.Expr{{p.expr()}}
+		}
+		if len(sets)*len(element) > maxSets {
+			p.fail(syntaxError(pos, "more than %d grouping sets", maxSets))
+			return
+		}
+		sets = crossed(sets, element)
+		if !p.accept(",") {
 			break
 		}
-		if p.at("LATERAL", "VIEW") {
-			left = p.lateralView(left)
-			continue
-		}
-		if p.accept(",") {
-			left = &ast.Join{Pos: pos, Kind: "cross", L: left, R: p.source()}
-			continue
-		}
-		for _, k := range joinKinds {
-			if !p.accept(k.words...) {
-				continue
-			}
-			j := &ast.Join{Pos: pos, Kind: k.kind, L: left, R: p.source()}
-			switch {
-			case p.accept("ON"):
-				j.On = p.expr()
-			case p.accept("USING"):
-				j.Using = p.identList("a column name")
-			}
-			left = j
-			continue next
-		}
-		break
 	}
-	return left
-}
-
-func (p *parser) lateralView(source ast.TableRef) ast.TableRef {
-	v := &ast.LateralView{Pos: p.peek().pos, Source: source}
-	p.expect("LATERAL", "VIEW")
-	v.Outer = p.accept("OUTER")
-	t := p.peek()
-	call, ok := p.expr().(*ast.Call)
-	if !ok {
-		p.fail(syntaxError(t.pos, "LATERAL VIEW wants a call of a table-generating function"))
-		return v
-	}
-	v.Call = call
-	if isName(p.peek()) {
-		v.Alias = p.next().text
-	}
-	if p.accept("AS") {
-		for {
-			v.Columns = append(v.Columns, p.ident("a column name"))
-			if !p.accept(",") {
-				break
+	s.GroupingSet, s.Sets = "sets", sets
+	seen := map[string]bool{}
+	for _, set := range sets {
+		for _, e := range set {
+			if text := ast.Print(e); !seen[text] {
+				seen[text] = true
+				s.GroupBy = append(s.GroupBy, e)
 			}
 		}
 	}
-	return v
 }
 
-// source reads a table, a sub-query or sources in parentheses.
-func (p *parser) source() ast.TableRef {
-	t := p.peek()
-	if !p.enter() {
-		return &ast.TableName{Pos: t.pos}
-	}
-	defer p.leave()
-	if !t.is("(") {
-		if t.is("TABLE") || t.is("UNIQUEJOIN") {
-			p.unsupported(t.pos, "FROM "+t.upper)
-		}
-		s := &ast.TableName{Pos: t.pos, Name: p.name("a table name")}
-		switch u := p.peek(); {
-		case u.is("TABLESAMPLE"):
-			p.unsupported(u.pos, "TABLESAMPLE")
-		case p.at("FOR", "SYSTEM_TIME"), p.at("FOR", "SYSTEM_VERSION"):
-			s.AsOf = &ast.AsOf{Pos: u.pos, Version: p.peekAt(1).is("SYSTEM_VERSION")}
-			p.i += 2
-			p.expect("AS", "OF")
-			s.AsOf.X = p.expr()
-		}
-		s.Alias = p.alias()
-		return s
-	}
-	// Either a query or sources: ((select ..) union ..) t, (a join b on ..).
-	deep := 0
-	for deep <= maxNesting && p.peekAt(deep).is("(") {
-		deep++
-	}
-	if first := p.peekAt(deep); !first.is("SELECT") && !first.is("WITH") && !first.is("VALUES") || p.sourcesInside() {
-		p.next()
-		inner := p.from()
-		p.expect(")")
-		return inner
-	}
-	p.next()
-	d := &ast.Derived{Pos: t.pos, Query: p.query()}
-	p.expect(")")
-	d.Alias = p.alias()
-	if d.Alias == "" && p.err == nil {
-		p.fail(syntaxError(t.pos, "a sub-query in FROM needs an alias: (SELECT ..) t"))
-	}
-	if p.at("(") {
-		d.Columns = p.identList("a column name")
-	}
-	return d
-}
+const (
+	maxCube = 12   // expressions of a CUBE
+	maxSets = 4096 // grouping sets of a SELECT
+)
 
-// sourcesInside reports whether the parenthesis here holds sources that begin
-// with a sub-query, ((select ..) a join b), and not a query: what follows the
-// inner closing parenthesis tells.
-func (p *parser) sourcesInside() bool {
-	if !p.at("(", "(") {
-		return false
-	}
+// groupingAhead reports whether one of the elements of the GROUP BY list here is
+// more than an expression.
+func (p *parser) groupingAhead() bool {
 	depth := 0
-	for n := 1; ; n++ {
-		switch t := p.peekAt(n); {
-		case t.kind == tokEOF:
+	start := true
+	for n := 0; ; n++ {
+		t := p.peekAt(n)
+		if t.kind == tokEOF || depth == 0 && !start && (t.is(")") || t.is("HAVING") || t.is("ORDER") || t.is("WITH") || t.is("WINDOW") || t.is("LIMIT")) {
 			return false
+		}
+		if depth == 0 && start {
+			next := p.peekAt(n + 1)
+			if (t.is("ROLLUP") || t.is("CUBE")) && next.is("(") || t.is("GROUPING") && next.is("SETS") || t.is("(") && next.is(")") {
+				return true
+			}
+		}
+		start = false
+		switch {
 		case t.is("("):
 			depth++
 		case t.is(")"):
-			if depth--; depth == 0 {
-				after := p.peekAt(n + 1)
-				return after.is("AS") || isName(after) && !isClauseWord(after.upper)
-			}
+			depth--
+		case t.is(",") && depth == 0:
+			start = true
 		}
 	}
 }
 
-// alias reads [AS] alias, or "".
-func (p *parser) alias() string {
-	if p.accept("AS") {
-		return p.ident("an alias name").Name
+// groupingSets reads GROUPING SETS (..).
+func (p *parser) groupingSets() [][]ast.Expr {
+	var sets [][]ast.Expr
+	p.expect("GROUPING", "SETS", "(")
+	for {
+		var set []ast.Expr
+		switch {
+		case p.accept("(", ")"):
+		case p.at("("):
+			// (a, b) is a set; (a) + b, an expression that begins with a parenthesis, too
+			e := p.expr()
+			if t, ok := e.(*ast.Tuple); ok {
+				set = t.Parts
+			} else {
+				set = []ast.Expr{e}
+			}
+		default:
+			set = []ast.Expr{p.expr()}
+		}
+		sets = append(sets, set)
+		if len(sets) > maxSets {
+			p.fail(syntaxError(p.peek().pos, "more than %d grouping sets", maxSets))
+		}
+		if !p.accept(",") {
+			break
+		}
 	}
-	if t := p.peek(); isName(t) && !(t.kind == tokWord && isClauseWord(t.upper)) {
-		return p.next().text
+	p.expect(")")
+	return sets
+}
+
+// prefixes are the grouping sets of ROLLUP(list), or all subsets: CUBE(list). A
+// part in parentheses, (a, b), counts as one.
+func prefixes(list []ast.Expr, cube bool) [][]ast.Expr {
+	parts := make([][]ast.Expr, len(list))
+	for i, e := range list {
+		parts[i] = []ast.Expr{e}
+		if t, ok := e.(*ast.Tuple); ok {
+			parts[i] = t.Parts
+		}
 	}
-	return ""
+	var out [][]ast.Expr
+	if !cube {
+		for n := len(parts); n >= 0; n-- {
+			var set []ast.Expr
+			for _, part := range parts[:n] {
+				set = append(set, part...)
+			}
+			out = append(out, set)
+		}
+		return out
+	}
+	for mask := 1<<len(parts) - 1; mask >= 0; mask-- {
+		var set []ast.Expr
+		for i, part := range parts {
+			if mask&(1<<(len(parts)-1-i)) != 0 {
+				set = append(set, part...)
+			}
+		}
+		out = append(out, set)
+	}
+	return out
+}
+
+// crossed returns each set of a with each of b behind it.
+func crossed(a, b [][]ast.Expr) [][]ast.Expr {
+	var out [][]ast.Expr
+	for _, x := range a {
+		for _, y := range b {
+			out = append(out, append(append([]ast.Expr(nil), x...), y...))
+		}
+	}
+	return out
 }
 
 func (p *parser) orderItems() []ast.OrderItem {
