@@ -10,7 +10,7 @@ import (
 // error belongs to the run, and only if a row gets there.
 func foldConstants(n plan.Node, o *Options) (plan.Node, error) {
 	return plan.RewriteNode(n, func(n plan.Node) plan.Node {
-		return mapExprs(n, func(e plan.Expr) plan.Expr { return plan.Rewrite(e, o.fold) })
+		return plan.MapExprs(n, func(e plan.Expr) plan.Expr { return plan.Rewrite(e, o.fold) })
 	}), nil
 }
 

@@ -5,60 +5,6 @@ import (
 	"github.com/skepdb/skep/sql/plan"
 )
 
-// mapExprs returns n with all its own expressions replaced.
-func mapExprs(n plan.Node, f func(plan.Expr) plan.Expr) plan.Node {
-	list := func(es []plan.Expr) []plan.Expr {
-		if es == nil {
-			return nil
-		}
-		out := make([]plan.Expr, len(es))
-		for i, e := range es {
-			out[i] = f(e)
-		}
-		return out
-	}
-	switch n := n.(type) {
-	case *plan.Values:
-		m := *n
-		m.Rows = make([][]plan.Expr, len(n.Rows))
-		for i, row := range n.Rows {
-			m.Rows[i] = list(row)
-		}
-		return &m
-	case *plan.Filter:
-		return &plan.Filter{Input: n.Input, Cond: f(n.Cond)}
-	case *plan.Project:
-		return &plan.Project{Input: n.Input, Exprs: list(n.Exprs), Names: n.Names}
-	case *plan.Aggregate:
-		m := *n
-		m.Keys = list(n.Keys)
-		m.Aggs = append([]plan.Agg(nil), n.Aggs...)
-		for i := range m.Aggs {
-			m.Aggs[i].Args = list(m.Aggs[i].Args)
-		}
-		return &m
-	case *plan.Join:
-		m := *n
-		m.LeftKeys, m.RightKeys = list(n.LeftKeys), list(n.RightKeys)
-		if n.Residual != nil {
-			m.Residual = f(n.Residual)
-		}
-		return &m
-	case *plan.Sort:
-		m := *n
-		m.Keys = append([]plan.SortKey(nil), n.Keys...)
-		for i := range m.Keys {
-			m.Keys[i].Expr = f(m.Keys[i].Expr)
-		}
-		return &m
-	case *plan.Exchange:
-		m := *n
-		m.Keys = list(n.Keys)
-		return &m
-	}
-	return n
-}
-
 // conjuncts appends the parts of a AND b AND .. to out.
 func conjuncts(e plan.Expr, out []plan.Expr) []plan.Expr {
 	if c, ok := e.(*plan.Call); ok && c.Name == "and" {

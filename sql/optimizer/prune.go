@@ -115,7 +115,7 @@ func prune(n plan.Node, need []bool) (plan.Node, []int) {
 			use(below, k.Expr)
 		}
 		input, at := prune(n.Input, below)
-		return mapExprs(n.WithChildren([]plan.Node{input}), to(at)), at
+		return plan.MapExprs(n.WithChildren([]plan.Node{input}), to(at)), at
 	case *plan.Limit:
 		input, at := prune(n.Input, need)
 		return n.WithChildren([]plan.Node{input}), at
@@ -158,7 +158,7 @@ func pruneAggregate(n *plan.Aggregate, need []bool) (plan.Node, []int) {
 	}
 	input, inner := prune(n.Input, below)
 	m.Input = input
-	return mapExprs(&m, func(e plan.Expr) plan.Expr { return remap(e, inner) }), at
+	return plan.MapExprs(&m, func(e plan.Expr) plan.Expr { return remap(e, inner) }), at
 }
 
 func pruneJoin(n *plan.Join, need []bool) (plan.Node, []int) {

@@ -84,3 +84,86 @@ func RewriteNode(n Node, f func(Node) Node) Node {
 	}
 	return f(n)
 }
+
+// MapExprs returns n with each of its own expressions (not its children's)
+// replaced by f's result.
+func MapExprs(n Node, f func(Expr) Expr) Node {
+	list := func(es []Expr) []Expr {
+		if es == nil {
+			return nil
+		}
+		out := make([]Expr, len(es))
+		for i, e := range es {
+			out[i] = f(e)
+		}
+		return out
+	}
+	lists := func(rows [][]Expr) [][]Expr {
+		out := make([][]Expr, len(rows))
+		for i, row := range rows {
+			out[i] = list(row)
+		}
+		return out
+	}
+	keys := func(ks []SortKey) []SortKey {
+		out := append([]SortKey(nil), ks...)
+		for i := range out {
+			out[i].Expr = f(out[i].Expr)
+		}
+		return out
+	}
+	switch n := n.(type) {
+	case *Values:
+		return &Values{Rows: lists(n.Rows), Out: n.Out}
+	case *Filter:
+		return &Filter{Input: n.Input, Cond: f(n.Cond)}
+	case *Project:
+		return &Project{Input: n.Input, Exprs: list(n.Exprs), Names: n.Names}
+	case *Aggregate:
+		m := *n
+		m.Keys = list(n.Keys)
+		m.Aggs = append([]Agg(nil), n.Aggs...)
+		for i := range m.Aggs {
+			m.Aggs[i].Args = list(m.Aggs[i].Args)
+			if m.Aggs[i].Filter != nil {
+				m.Aggs[i].Filter = f(m.Aggs[i].Filter)
+			}
+		}
+		return &m
+	case *Join:
+		m := *n
+		m.LeftKeys, m.RightKeys = list(n.LeftKeys), list(n.RightKeys)
+		if n.Residual != nil {
+			m.Residual = f(n.Residual)
+		}
+		return &m
+	case *Expand:
+		return &Expand{Input: n.Input, Projections: lists(n.Projections), Names: n.Names}
+	case *Generate:
+		m := *n
+		m.Args = list(n.Args)
+		return &m
+	case *Window:
+		m := *n
+		m.PartitionBy, m.OrderBy = list(n.PartitionBy), keys(n.OrderBy)
+		m.Calls = append([]WindowCall(nil), n.Calls...)
+		for i := range m.Calls {
+			m.Calls[i].Args = list(m.Calls[i].Args)
+		}
+		return &m
+	case *Sort:
+		m := *n
+		m.Keys = keys(n.Keys)
+		return &m
+	case *Exchange:
+		m := *n
+		m.Keys = list(n.Keys)
+		return &m
+	}
+	return n
+}
+
+// EachExpr calls f with each of n's own expressions.
+func EachExpr(n Node, f func(Expr)) {
+	MapExprs(n, func(e Expr) Expr { f(e); return e })
+}
