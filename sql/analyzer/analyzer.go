@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/skepdb/skep/catalog"
@@ -24,6 +25,13 @@ type FunctionSet interface {
 	ResolveAggregate(name string, args []schema.Type, distinct bool) (function.AggregateSignature, error)
 	IsAggregate(name string) bool
 	Names() []string
+	// Has reports whether there is a scalar function of the name.
+	Has(name string) bool
+	ResolveTable(name string, args []schema.Type, constants ...*schema.Datum) (function.TableSignature, error)
+	ResolveWindow(name string, args []schema.Type) (function.WindowSignature, error)
+	ResolveWithinGroup(name string, args, order []schema.Type, dirs []function.Direction) (function.AggregateSignature, error)
+	IsTable(name string) bool
+	IsWindow(name string) bool
 }
 
 // Options are what a statement is analysed against.
@@ -34,6 +42,15 @@ type Options struct {
 	Scan      func(ctx context.Context, t *catalog.Table) (*plan.Scan, error)
 	Functions FunctionSet
 	Database  string // for names without one
+	// Constant computes an expression without columns; nil: only literals are constants.
+	Constant func(e plan.Expr) (schema.Datum, bool)
+	// Bytes is about how large what a scan reads is; nil or 0: not known.
+	Bytes func(scan *plan.Scan) int64
+	// BucketColumns are the positions of the columns that a scan's table is clustered by.
+	BucketColumns func(scan *plan.Scan) []int
+	// RegexColumns: a quoted name in a select list is a regular expression over
+	// column names (hive.support.quoted.identifiers=none).
+	RegexColumns bool
 	// GroupByPosition: GROUP BY 1 means the first column of the select list
 	// (hive.groupby.position.alias, default false).
 	GroupByPosition bool
@@ -53,6 +70,7 @@ const maxTables = 2000
 type Analyzer struct {
 	o      Options
 	tables int // read so far
+	depth  int // of the query being analysed
 }
 
 // New returns an analyzer.
@@ -61,8 +79,11 @@ func New(o Options) *Analyzer { return &Analyzer{o: o} }
 // Query returns the plan of a query. Errors are of class user and have the
 // place in the text.
 func (a *Analyzer) Query(ctx context.Context, q *ast.Query) (plan.Node, error) {
-	n, _, err := a.query(ctx, q, nil)
-	return n, err
+	n, s, err := a.query(ctx, q, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	return firstIf(n, len(s.cols)), nil
 }
 
 // Insert returns the plan of the rows that an INSERT writes: all columns of
@@ -121,9 +142,13 @@ func (a *Analyzer) Insert(ctx context.Context, s *ast.Insert, t *catalog.Table) 
 func (a *Analyzer) insertSource(ctx context.Context, q *ast.Query, types []schema.Type) (plan.Node, *scope, error) {
 	v, ok := q.Body.(*ast.ValuesBody)
 	if !ok || q.With != nil || q.OrderBy != nil || q.Limit != nil {
-		return a.query(ctx, q, nil)
+		n, s, err := a.query(ctx, q, nil, nil)
+		if err != nil {
+			return nil, nil, err
+		}
+		return firstIf(n, len(s.cols)), s, nil
 	}
-	return a.values(v, types)
+	return a.values(ctx, v, types, nil, nil)
 }
 
 // env is what names mean around a query: the common table expressions.
@@ -143,79 +168,101 @@ func (e *env) find(name string) *env {
 	return nil
 }
 
-// query analyses a query and returns its plan and the names of its columns.
-func (a *Analyzer) query(ctx context.Context, q *ast.Query, e *env) (plan.Node, *scope, error) {
+// query analyses a query and returns its plan and the names of its columns, which
+// are the first of the plan's.
+func (a *Analyzer) query(ctx context.Context, q *ast.Query, e *env, outer *outerQuery) (plan.Node, *scope, error) {
+	if a.depth++; a.depth > maxDepth {
+		return nil, nil, errorAt(q.Pos, fault.StateSyntax, "the statement nests deeper than %d queries, those of WITH counted where they are used", maxDepth)
+	}
+	defer func() { a.depth-- }()
 	for _, c := range q.With {
 		e = &env{outer: e, name: c.Name.Name, query: c.Query, cols: c.Columns}
 	}
-	switch {
-	case q.SortBy != nil:
-		return nil, nil, unsupported(q.Pos, "SORT BY")
-	case q.DistributeBy != nil:
-		return nil, nil, unsupported(q.Pos, "DISTRIBUTE BY")
-	case q.ClusterBy != nil:
-		return nil, nil, unsupported(q.Pos, "CLUSTER BY")
+	order := q.OrderBy
+	for _, x := range q.ClusterBy { // sorted runs: one run is sorted wholly
+		order = append(order, ast.OrderItem{Pos: x.Position(), X: x})
 	}
-	var n plan.Node
-	var s *scope
-	var err error
-	switch b := q.Body.(type) {
-	case *ast.Select:
-		n, s, err = a.selectBody(ctx, b, q.OrderBy, e)
-	case *ast.ValuesBody:
-		n, s, err = a.values(b, nil)
-	case *ast.Query:
-		n, s, err = a.query(ctx, b, e)
-	case *ast.SetOp:
-		what := strings.ToUpper(b.Op)
-		if b.All {
-			what += " ALL"
-		}
-		return nil, nil, unsupported(b.Pos, what)
+	if order == nil {
+		order = q.SortBy
 	}
+	n, s, err := a.body(ctx, q.Body, order, e, outer)
 	if err != nil {
 		return nil, nil, err
-	}
-	if _, ok := q.Body.(*ast.Select); !ok && q.OrderBy != nil {
-		n, err = a.orderOutput(n, s, q.OrderBy)
-		if err != nil {
-			return nil, nil, err
-		}
 	}
 	n, err = a.limit(n, q)
 	return n, s, err
 }
 
+// maxDepth is how deep queries nest.
+const maxDepth = 200
+
+// body analyses what a query computes, sorted by order.
+func (a *Analyzer) body(ctx context.Context, body ast.Body, order []ast.OrderItem, e *env, outer *outerQuery) (plan.Node, *scope, error) {
+	var n plan.Node
+	var s *scope
+	var err error
+	switch b := body.(type) {
+	case *ast.Select:
+		return a.selectBody(ctx, b, order, e, outer)
+	case *ast.ValuesBody:
+		n, s, err = a.values(ctx, b, nil, e, outer)
+	case *ast.Query:
+		n, s, err = a.query(ctx, b, e, outer)
+	case *ast.SetOp:
+		n, s, err = a.setOp(ctx, b, e, outer)
+	default:
+		return nil, nil, fault.Bugf("analyzer: unknown query body %T", body)
+	}
+	if err != nil || order == nil {
+		return n, s, err
+	}
+	n, err = a.orderOutput(n, s, order)
+	return n, s, err
+}
+
 // limit adds LIMIT and OFFSET.
 func (a *Analyzer) limit(n plan.Node, q *ast.Query) (plan.Node, error) {
-	if q.Limit == nil {
+	if q.Limit == nil && q.Offset == nil {
 		return n, nil
 	}
-	out := &plan.Limit{Input: n}
+	out := &plan.Limit{Input: n, Count: math.MaxInt64}
 	var err error
-	if out.Count, err = rowCount(q.Limit, "LIMIT"); err != nil {
-		return nil, err
+	if q.Limit != nil {
+		if out.Count, err = a.rowCount(q.Limit, "LIMIT"); err != nil {
+			return nil, err
+		}
 	}
 	if q.Offset != nil {
-		if out.Offset, err = rowCount(q.Offset, "OFFSET"); err != nil {
+		if out.Offset, err = a.rowCount(q.Offset, "OFFSET"); err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
 }
 
-func rowCount(e ast.Expr, what string) (int64, error) {
-	l, ok := e.(*ast.Literal)
+// rowCount computes the constant of LIMIT or OFFSET.
+func (a *Analyzer) rowCount(x ast.Expr, what string) (int64, error) {
+	b := &binder{a: a, scope: &scope{}, what: what}
+	e, err := b.bind(x)
+	if err != nil {
+		return 0, err
+	}
+	l, ok := e.(*plan.Literal)
+	if !ok && a.o.Constant != nil {
+		if d, known := a.o.Constant(e); known {
+			l, ok = &plan.Literal{Value: d}, true
+		}
+	}
 	if !ok || l.Value.Null || !l.Value.Type.IsInteger() || l.Value.I < 0 {
-		return 0, errorAt(e.Position(), fault.StateSyntax, "%s wants a number of rows, 0 or more", what)
+		return 0, errorAt(x.Position(), fault.StateSyntax, "%s wants a number of rows, 0 or more", what)
 	}
 	return l.Value.I, nil
 }
 
 // values analyses VALUES. With types, each column is cast to its type there;
 // otherwise to the type that all rows of the column share.
-func (a *Analyzer) values(v *ast.ValuesBody, types []schema.Type) (plan.Node, *scope, error) {
-	b := &binder{a: a, scope: &scope{}, what: "VALUES"}
+func (a *Analyzer) values(ctx context.Context, v *ast.ValuesBody, types []schema.Type, e *env, outer *outerQuery) (plan.Node, *scope, error) {
+	b := &binder{a: a, ctx: ctx, env: e, scope: &scope{}, outer: outer, what: "VALUES"}
 	out := &plan.Values{}
 	width := len(v.Rows[0])
 	for _, row := range v.Rows {

@@ -1,7 +1,7 @@
 package analyzer
 
 import (
-	"fmt"
+	"context"
 	"strings"
 
 	"github.com/skepdb/skep/internal/fault"
@@ -11,18 +11,22 @@ import (
 	"github.com/skepdb/skep/sql/plan"
 )
 
-// aggBase is the first column index that stands for an aggregate: while an
-// expression is bound over the input of an aggregation, its j-th aggregate is
-// the column aggBase+j. aggregation.rewrite replaces these columns.
-const aggBase = 1 << 30
-
 // binder binds expressions to the columns of one scope.
 type binder struct {
 	a     *Analyzer
+	ctx   context.Context
+	env   *env // the common table expressions that sub-queries see
 	scope *scope
+	outer *outerQuery  // the enclosing query; nil: there is none
 	what  string       // the clause, for messages
 	aggs  *aggregation // nil: aggregates are not allowed here
 	inAgg bool         // inside an aggregate's arguments
+	wins  *windows     // nil: window functions are not allowed here
+	inWin bool         // inside a window function's arguments
+	// subs takes the sub-queries found, to be joined at stage; nil: not allowed.
+	// Those inside aggregates are joined before the aggregation.
+	subs  *subqueries
+	stage stage
 	// alias finds a select item by its name; before says that it is asked
 	// before the scope (ORDER BY), else after it (HAVING).
 	alias  func(name string) (plan.Expr, bool)
@@ -92,15 +96,15 @@ func (b *binder) bind(x ast.Expr) (plan.Expr, error) {
 	case *ast.Star:
 		return nil, errorAt(x.Pos, fault.StateSyntax, "* can't stand here: only in a select list or count(*)")
 	case *ast.Index:
-		return nil, unsupported(x.Pos, "elements of arrays and maps: x[i]")
+		return b.calls(x.Pos, "index", x.Base, x.Index)
 	case *ast.Subquery:
-		return nil, unsupported(x.Pos, "sub-queries as values")
+		return b.scalarQuery(x)
 	case *ast.Exists:
-		return nil, unsupported(x.Pos, "EXISTS")
+		return b.existsQuery(x)
 	case *ast.Quantified:
-		return nil, unsupported(x.Pos, "comparisons with ANY|ALL (query)")
-	case *ast.Tuple:
-		return nil, unsupported(x.Pos, "row values: (a, b)")
+		return b.quantified(x)
+	case *ast.Tuple: // Hive's (a, b) is a struct
+		return b.calls(x.Pos, "struct", x.Parts...)
 	case *ast.Param:
 		return nil, unsupported(x.Pos, "parameters: ?")
 	}
@@ -108,21 +112,34 @@ func (b *binder) bind(x ast.Expr) (plan.Expr, error) {
 }
 
 func (b *binder) column(x *ast.Column) (plan.Expr, error) {
-	if b.before && b.alias != nil && !b.inAgg {
+	if b.before && b.alias != nil && !b.inAgg && !b.inWin {
 		if e, ok := b.alias(x.Name); ok {
 			return e, nil
 		}
 	}
-	c, err := b.scope.resolve(x.Pos, "", "", x.Name)
-	if err == nil {
+	found := b.scope.find("", "", x.Name)
+	if len(found) > 0 {
+		c, err := b.scope.resolve(x.Pos, "", "", x.Name)
+		if err != nil {
+			return nil, err
+		}
 		return b.placed(c, x.Pos), nil
 	}
-	if !b.before && b.alias != nil && !b.inAgg && len(b.scope.find("", "", x.Name)) == 0 {
+	if b.aggs != nil && strings.EqualFold(x.Name, "grouping__id") {
+		return &plan.Column{Index: groupID, Name: "grouping__id", T: schema.BigIntType}, nil
+	}
+	if !b.before && b.alias != nil && !b.inAgg {
 		if e, ok := b.alias(x.Name); ok {
 			return e, nil
 		}
 	}
-	if len(b.scope.cols) == 0 && fault.StateOf(err) == fault.StateUnknownCol {
+	_, err := b.scope.resolve(x.Pos, "", "", x.Name)
+	if b.outer != nil {
+		if e, outerErr := b.outer.b.bind(x); outerErr == nil {
+			return b.outer.use(e, x.Name), nil
+		}
+	}
+	if len(b.scope.cols) == 0 {
 		return nil, errorAt(x.Pos, fault.StateUnknownCol, "unknown column %s: %s has no table to take it from", x.Name, b.what)
 	}
 	return nil, err
@@ -135,7 +152,7 @@ func (b *binder) placed(c *plan.Column, pos ast.Pos) *plan.Column {
 	return c
 }
 
-// field resolves table.column and database.table.column.
+// field resolves table.column, database.table.column and fields of structs.
 func (b *binder) field(x *ast.Field) (plan.Expr, error) {
 	var database, table string
 	switch base := x.Base.(type) {
@@ -146,29 +163,63 @@ func (b *binder) field(x *ast.Field) (plan.Expr, error) {
 			database, table = outer.Name, base.Name
 		}
 	}
-	if table == "" || !b.scope.hasTable(database, table) {
-		if c, ok := x.Base.(*ast.Column); ok && len(b.scope.find("", "", c.Name)) == 0 {
-			return nil, unknownTable(c.Pos, c.Name, b.scope.tables())
+	switch {
+	case table != "" && b.scope.hasTable(database, table) && len(b.scope.find(database, table, x.Name)) > 0:
+		c, err := b.scope.resolve(x.Pos, database, table, x.Name)
+		if err != nil {
+			return nil, err
 		}
-		if database != "" {
-			return nil, unknownTable(x.Base.Position(), database+"."+table, b.scope.tables())
+		return b.placed(c, x.Pos), nil
+	case table != "" && b.outer != nil && !b.scope.hasTable(database, table):
+		if e, err := b.outer.b.bind(x); err == nil {
+			return b.outer.use(e, x.Name), nil
 		}
-		return nil, unsupported(x.Pos, "fields of structs")
 	}
-	c, err := b.scope.resolve(x.Pos, database, table, x.Name)
+	if c, ok := x.Base.(*ast.Column); ok && len(b.scope.find("", "", c.Name)) == 0 {
+		if b.scope.hasTable("", c.Name) {
+			_, err := b.scope.resolve(x.Pos, "", c.Name, x.Name)
+			return nil, err
+		}
+		return nil, unknownTable(c.Pos, c.Name, b.scope.tables())
+	}
+	if f, ok := x.Base.(*ast.Field); ok && database != "" && len(b.scope.find("", "", database)) == 0 && !b.scope.hasTable("", database) {
+		return nil, unknownTable(f.Position(), database+"."+table, b.scope.tables())
+	}
+	base, err := b.bind(x.Base)
 	if err != nil {
 		return nil, err
 	}
-	return b.placed(c, x.Pos), nil
+	return member(x.Pos, base, x.Name)
+}
+
+// member is a field of a struct; of an array of structs, the array of the fields.
+func member(pos ast.Pos, base plan.Expr, name string) (plan.Expr, error) {
+	t := base.Type()
+	inner := t
+	if t.Kind == schema.Array && t.Nested != nil {
+		inner = t.Nested.Fields[0].Type
+	}
+	if inner.Kind != schema.Struct || inner.Nested == nil {
+		return nil, errorAt(pos, fault.StateSyntax, "%s has no field %s: it is %s and not a struct", base, name, t)
+	}
+	var names []string
+	for i, f := range inner.Nested.Fields {
+		if !strings.EqualFold(f.Name, name) {
+			names = append(names, f.Name)
+			continue
+		}
+		out := f.Type
+		if t.Kind == schema.Array {
+			out = schema.Type{Kind: schema.Array, Nested: &schema.Nested{Fields: []schema.Field{{Name: t.Nested.Fields[0].Name, Type: f.Type}}}}
+		}
+		return &plan.Member{Base: base, Index: i, Name: f.Name, T: out}, nil
+	}
+	return nil, unknownColumn(pos, name, names, base.String())
 }
 
 // function applies a scalar function to bound arguments.
 func (b *binder) function(pos ast.Pos, name string, args ...plan.Expr) (plan.Expr, error) {
-	types := make([]schema.Type, len(args))
-	for i, x := range args {
-		types[i] = x.Type()
-	}
-	sig, err := b.a.o.Functions.Resolve(name, types, plan.Constants(args)...)
+	sig, err := b.a.o.Functions.Resolve(name, typesOf(args), plan.Constants(args)...)
 	if err != nil {
 		return nil, At(pos, err)
 	}
@@ -179,14 +230,42 @@ func (b *binder) function(pos ast.Pos, name string, args ...plan.Expr) (plan.Exp
 	return b.sized(pos, &plan.Call{Name: name, Args: cast, T: sig.Result})
 }
 
-// calls binds the arguments and applies a function.
-func (b *binder) calls(pos ast.Pos, name string, args ...ast.Expr) (plan.Expr, error) {
-	bound := make([]plan.Expr, len(args))
+func typesOf(args []plan.Expr) []schema.Type {
+	types := make([]schema.Type, len(args))
 	for i, x := range args {
+		types[i] = x.Type()
+	}
+	return types
+}
+
+// constantsOf has the value of each argument that is a literal, and nil for the others.
+func constantsOf(args []plan.Expr) []*schema.Datum {
+	out := make([]*schema.Datum, len(args))
+	for i, x := range args {
+		if l, ok := x.(*plan.Literal); ok {
+			out[i] = &l.Value
+		}
+	}
+	return out
+}
+
+// bindAll binds a list.
+func (b *binder) bindAll(xs []ast.Expr) ([]plan.Expr, error) {
+	out := make([]plan.Expr, len(xs))
+	for i, x := range xs {
 		var err error
-		if bound[i], err = b.bind(x); err != nil {
+		if out[i], err = b.bind(x); err != nil {
 			return nil, err
 		}
+	}
+	return out, nil
+}
+
+// calls binds the arguments and applies a function.
+func (b *binder) calls(pos ast.Pos, name string, args ...ast.Expr) (plan.Expr, error) {
+	bound, err := b.bindAll(args)
+	if err != nil {
+		return nil, err
 	}
 	return b.function(pos, name, bound...)
 }
@@ -265,7 +344,7 @@ func (b *binder) between(x *ast.Between) (plan.Expr, error) {
 
 func (b *binder) in(x *ast.In) (plan.Expr, error) {
 	if x.Query != nil {
-		return nil, unsupported(x.Pos, "IN (query)")
+		return b.inQuery(x)
 	}
 	in, err := b.calls(x.Pos, "in", append([]ast.Expr{x.X}, x.List...)...)
 	return b.negate(x.Pos, in, err, x.Not)
@@ -372,21 +451,18 @@ func (b *binder) caseExpr(x *ast.Case) (plan.Expr, error) {
 }
 
 func (b *binder) cast(x *ast.Cast) (plan.Expr, error) {
-	if x.Format != "" {
-		return nil, unsupported(x.Pos, "CAST .. FORMAT")
-	}
 	e, err := b.bind(x.X)
 	if err != nil {
 		return nil, err
+	}
+	if x.Format != "" {
+		return b.castFormat(x, e)
 	}
 	return b.convert(x.Pos, e, x.To.Type)
 }
 
 // convert makes an explicit cast.
 func (b *binder) convert(pos ast.Pos, e plan.Expr, t schema.Type) (plan.Expr, error) {
-	if !t.IsPrimitive() && t.Kind != schema.Void {
-		return nil, unsupported(pos, "CAST to "+t.String())
-	}
 	if _, ok := function.Cast(e.Type(), t); !ok && !e.Type().Equal(t) && e.Type().Kind != schema.Void {
 		return nil, errorAt(pos, fault.StateSyntax, "%s can't be cast to %s", e.Type(), t)
 	}
@@ -398,128 +474,4 @@ var castFunctions = map[string]schema.Type{
 	"boolean": schema.BooleanType, "tinyint": schema.TinyIntType, "smallint": schema.SmallIntType, "int": schema.IntType,
 	"bigint": schema.BigIntType, "float": schema.FloatType, "double": schema.DoubleType, "string": schema.StringType,
 	"binary": schema.BinaryType, "date": schema.DateType, "timestamp": schema.TimestampType,
-}
-
-func (b *binder) call(x *ast.Call) (plan.Expr, error) {
-	name := strings.ToLower(x.Name.Name)
-	switch {
-	case x.Over != nil:
-		return nil, unsupported(x.Over.Pos, "window functions: "+name+"(..) OVER")
-	case x.Within != nil:
-		return nil, unsupported(x.Pos, name+"(..) WITHIN GROUP")
-	case b.a.o.Functions.IsAggregate(name):
-		return b.aggregate(x, name)
-	case x.Distinct:
-		return nil, errorAt(x.Pos, fault.StateSyntax, "DISTINCT belongs into an aggregate function; %s is none", name)
-	case (name == "current_database" || name == "current_schema") && len(x.Args) == 0:
-		return &plan.Literal{Value: schema.Datum{Type: schema.StringType, S: b.a.o.Database}}, nil
-	}
-	args := make([]plan.Expr, len(x.Args))
-	for i, arg := range x.Args {
-		var err error
-		if args[i], err = b.bind(arg); err != nil {
-			return nil, err
-		}
-	}
-	if t, ok := castFunctions[name]; ok && len(args) == 1 {
-		return b.convert(x.Pos, args[0], t)
-	}
-	return b.function(x.Pos, name, args...)
-}
-
-// aggregate binds a call of an aggregate function to a column that stands for it.
-func (b *binder) aggregate(x *ast.Call, name string) (plan.Expr, error) {
-	switch {
-	case b.inAgg:
-		return nil, errorAt(x.Pos, fault.StateSyntax, "%s stands inside another aggregate function", name)
-	case b.aggs == nil:
-		return nil, errorAt(x.Pos, fault.StateSyntax, "aggregate function %s can't stand in %s", name, b.what)
-	}
-	b.inAgg = true
-	defer func() { b.inAgg = false }()
-	agg := plan.Agg{Name: name, Distinct: x.Distinct}
-	var types []schema.Type
-	if len(x.Args) == 1 && isStar(x.Args[0]) {
-		if name != "count" || x.Distinct {
-			return nil, errorAt(x.Args[0].Position(), fault.StateSyntax, "only count takes *, as in count(*)")
-		}
-	} else {
-		for _, arg := range x.Args {
-			e, err := b.bind(arg)
-			if err != nil {
-				return nil, err
-			}
-			agg.Args = append(agg.Args, e)
-			types = append(types, e.Type())
-		}
-		if len(x.Args) == 0 {
-			return nil, errorAt(x.Pos, fault.StateSyntax, "%s wants an argument", name)
-		}
-	}
-	sig, err := b.a.o.Functions.ResolveAggregate(name, types, x.Distinct)
-	if err != nil {
-		return nil, At(x.Pos, err)
-	}
-	for i := range agg.Args {
-		agg.Args[i] = castTo(agg.Args[i], sig.Args[i])
-	}
-	if name == "min" || name == "max" {
-		agg.Distinct = false // the same answer for less work
-	}
-	if allConstant(agg.Args) && name == "count" && len(agg.Args) == 1 && !agg.Distinct && !isNull(agg.Args[0]) {
-		agg.Args = nil // count(1) is count(*)
-		if sig, err = b.a.o.Functions.ResolveAggregate(name, nil, false); err != nil {
-			return nil, At(x.Pos, err)
-		}
-	}
-	agg.T, agg.State, agg.Bound = sig.Result, sig.State, sig.Args
-	agg.OutName = describeAgg(agg)
-	return &plan.Column{Index: aggBase + b.aggs.add(agg), Name: agg.OutName, T: agg.T}, nil
-}
-
-func isStar(x ast.Expr) bool {
-	s, ok := x.(*ast.Star)
-	return ok && len(s.Qualifier) == 0
-}
-
-func isNull(e plan.Expr) bool {
-	l, ok := e.(*plan.Literal)
-	return ok && l.Value.Null
-}
-
-func allConstant(es []plan.Expr) bool {
-	for _, e := range es {
-		if _, ok := e.(*plan.Literal); !ok {
-			return false
-		}
-	}
-	return true
-}
-
-func describeAgg(g plan.Agg) string {
-	args := make([]string, len(g.Args))
-	for i, e := range g.Args {
-		args[i] = e.String()
-	}
-	text := strings.Join(args, ", ")
-	switch {
-	case len(args) == 0:
-		text = "*"
-	case g.Distinct:
-		text = "DISTINCT " + text
-	}
-	return fmt.Sprintf("%s(%s)", g.Name, text)
-}
-
-// interval binds INTERVAL n unit of a constant to a literal.
-func (b *binder) interval(x *ast.Interval) (plan.Expr, error) {
-	l, ok := x.Value.(*ast.Literal)
-	if !ok || l.Value.Null {
-		return nil, unsupported(x.Pos, "INTERVAL of an expression")
-	}
-	d, ok := intervalOf(l.Value.Text(), x.Unit)
-	if !ok {
-		return nil, errorAt(l.Pos, fault.StateSyntax, "'%s' is not an interval of %s", l.Value.Text(), strings.ToLower(x.Unit))
-	}
-	return &plan.Literal{Value: d}, nil
 }

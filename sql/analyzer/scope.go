@@ -20,10 +20,13 @@ type scopeColumn struct {
 	database, table string // lower case; table is the alias if there is one
 	name            string // lower case
 	t               schema.Type
+	// merged: a column of JOIN .. USING stands before it for both sides; this one
+	// answers to its qualified name only.
+	merged bool
 }
 
 func (s *scope) add(database, table, name string, t schema.Type) {
-	s.cols = append(s.cols, scopeColumn{strings.ToLower(database), strings.ToLower(table), strings.ToLower(name), t})
+	s.cols = append(s.cols, scopeColumn{database: strings.ToLower(database), table: strings.ToLower(table), name: strings.ToLower(name), t: t})
 	s.byName = nil
 }
 
@@ -36,13 +39,10 @@ func (s *scope) find(database, table, name string) []int {
 			s.byName[c.name] = append(s.byName[c.name], i)
 		}
 	}
-	found := s.byName[strings.ToLower(name)]
-	if table == "" {
-		return found
-	}
 	var out []int
-	for _, i := range found {
-		if s.cols[i].in(database, table) {
+	for _, i := range s.byName[strings.ToLower(name)] {
+		c := &s.cols[i]
+		if table == "" && !c.merged || table != "" && c.in(database, table) {
 			out = append(out, i)
 		}
 	}
@@ -123,4 +123,29 @@ func unknownTable(pos ast.Pos, name string, candidates []string) error {
 	e := errorAt(pos, fault.StateUnknownTable, "unknown table or alias %s", name)
 	e.Hint = nearest.Hint(name, candidates)
 	return e
+}
+
+// outerQuery is the enclosing query of a sub-query: where names are looked up that the
+// sub-query does not have. exprs are what it uses of it, over the enclosing query's input.
+type outerQuery struct {
+	b     *binder // of the clause that the sub-query stands in
+	exprs []plan.Expr
+	same  *identity
+	at    map[int]int // identity -> position in exprs
+}
+
+func newOuter(b *binder) *outerQuery {
+	return &outerQuery{b: b, same: newIdentity(), at: map[int]int{}}
+}
+
+// use returns the column that stands for an expression of the enclosing query.
+func (o *outerQuery) use(e plan.Expr, name string) *plan.Column {
+	id := o.same.of(e)
+	j, ok := o.at[id]
+	if !ok {
+		j = len(o.exprs)
+		o.at[id] = j
+		o.exprs = append(o.exprs, e)
+	}
+	return &plan.Column{Index: outerBase + j, Name: name, T: e.Type()}
 }
