@@ -22,6 +22,26 @@ func (e *evaluator) Eval(x plan.Expr) (schema.Datum, error) {
 	return schema.FromArrow(v.Array, 0, x.Type()), nil
 }
 
+// volatile reports whether a call may give another value when computed again.
+func (e *evaluator) volatile(call *plan.Call) bool {
+	types := make([]schema.Type, len(call.Args))
+	for i, a := range call.Args {
+		types[i] = a.Type()
+	}
+	sig, err := e.functions.Resolve(call.Name, types, plan.Constants(call.Args)...)
+	return err == nil && sig.Volatile
+}
+
+// isVolatile reports whether a part of x is volatile.
+func (e *evaluator) isVolatile(x plan.Expr) bool {
+	found := false
+	plan.Walk(x, func(y plan.Expr) {
+		c, ok := y.(*plan.Call)
+		found = found || ok && e.volatile(c)
+	})
+	return found
+}
+
 // vector computes x as a constant.
 func (e *evaluator) vector(x plan.Expr) (function.Vector, error) {
 	switch x := x.(type) {
@@ -43,6 +63,18 @@ func (e *evaluator) vector(x plan.Expr) (function.Vector, error) {
 			return function.Vector{}, fault.Bugf("sql: no cast from %s to %s", x.Arg.Type(), x.T)
 		}
 		return e.apply(kernel, []plan.Expr{x.Arg})
+	case *plan.Member:
+		base, err := e.Eval(x.Base)
+		if err != nil {
+			return function.Vector{}, err
+		}
+		d := schema.NullOf(x.T)
+		if x.Base.Type().Kind == schema.Struct && !base.Null && x.Index < len(base.List) {
+			d = base.List[x.Index]
+		} else if !base.Null {
+			return function.Vector{}, fault.Bugf("sql: %s is not constant", x)
+		}
+		return function.Vector{Array: schema.ArrayOf(x.T, []schema.Datum{d}), Const: true}, nil
 	case *plan.Case:
 		for _, w := range x.Whens {
 			cond, err := e.Eval(w.Cond)

@@ -195,7 +195,41 @@ func (c *compiler) analyzer() *analyzer.Analyzer {
 		GroupByPosition: analyzer.Bool(set, "hive.groupby.position.alias", false),
 		OrderByConstant: !analyzer.Bool(set, "hive.orderby.position.alias", true),
 		NullsFirst:      !analyzer.Bool(set, "hive.default.nulls.last", true),
+		RegexColumns:    strings.EqualFold(set["hive.support.quoted.identifiers"], "none"),
+		Constant: func(e plan.Expr) (schema.Datum, bool) {
+			if !constant(e) || c.evaluator().isVolatile(e) {
+				return schema.Datum{}, false
+			}
+			d, err := c.evaluator().Eval(e)
+			return d, err == nil
+		},
+		Bytes: scanBytes,
 	})
+}
+
+func (c *compiler) evaluator() *evaluator { return &evaluator{c.env.Functions, c.env.Context} }
+
+// constant reports whether e has no columns.
+func constant(e plan.Expr) bool {
+	found := false
+	plan.Walk(e, func(x plan.Expr) {
+		_, ok := x.(*plan.Column)
+		found = found || ok
+	})
+	return !found
+}
+
+// scanBytes is how large the regions of a scan's table are.
+func scanBytes(n *plan.Scan) int64 {
+	s, ok := n.Spec.(*optimizer.Source)
+	if !ok {
+		return 0
+	}
+	bytes := int64(0)
+	for _, r := range s.Regions {
+		bytes += r.Bytes + r.DeltaBytes
+	}
+	return bytes
 }
 
 // scan is the whole of a table at the statement's snapshot.
@@ -216,16 +250,7 @@ func (c *compiler) scan(ctx context.Context, t *catalog.Table) (*plan.Scan, erro
 }
 
 func (c *compiler) optimize(n plan.Node) (plan.Node, error) {
-	return optimizer.Optimize(n, optimizer.Options{Evaluator: &evaluator{c.env.Functions, c.env.Context}, Volatile: c.volatile})
-}
-
-func (c *compiler) volatile(call *plan.Call) bool {
-	types := make([]schema.Type, len(call.Args))
-	for i, a := range call.Args {
-		types[i] = a.Type()
-	}
-	sig, err := c.env.Functions.Resolve(call.Name, types, plan.Constants(call.Args)...)
-	return err == nil && sig.Volatile
+	return optimizer.Optimize(n, optimizer.Options{Evaluator: c.evaluator(), Volatile: c.evaluator().volatile})
 }
 
 // job compiles what becomes a job. The plan's region scans still have the

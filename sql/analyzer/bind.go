@@ -238,17 +238,6 @@ func typesOf(args []plan.Expr) []schema.Type {
 	return types
 }
 
-// constantsOf has the value of each argument that is a literal, and nil for the others.
-func constantsOf(args []plan.Expr) []*schema.Datum {
-	out := make([]*schema.Datum, len(args))
-	for i, x := range args {
-		if l, ok := x.(*plan.Literal); ok {
-			out[i] = &l.Value
-		}
-	}
-	return out
-}
-
 // bindAll binds a list.
 func (b *binder) bindAll(xs []ast.Expr) ([]plan.Expr, error) {
 	out := make([]plan.Expr, len(xs))

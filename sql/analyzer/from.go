@@ -309,7 +309,7 @@ func (b *binder) generate(x *ast.Call, names []ast.Ident) (*plan.Generate, error
 	if err != nil {
 		return nil, err
 	}
-	sig, err := b.a.o.Functions.ResolveTable(name, typesOf(args), constantsOf(args)...)
+	sig, err := b.a.o.Functions.ResolveTable(name, typesOf(args), plan.Constants(args)...)
 	if err != nil {
 		return nil, At(x.Pos, err)
 	}
