@@ -100,14 +100,23 @@ func (p *printer) node(n plan.Node, depth int) {
 	case *plan.Aggregate:
 		p.aggregate(n, depth)
 	case *plan.Join:
-		keys := make([]string, len(n.LeftKeys))
-		for i := range keys {
-			keys[i] = n.LeftKeys[i].String() + " = " + n.RightKeys[i].String()
+		p.join(n, depth)
+	case *plan.Union:
+		p.line(depth, "Union: %s", count(int64(len(n.Inputs)), "input"))
+	case *plan.Expand:
+		p.line(depth, "Expand: %s a row", count(int64(len(n.Projections)), "row"))
+	case *plan.Generate:
+		args := make([]string, len(n.Args))
+		for i, e := range n.Args {
+			args[i] = e.String()
 		}
-		p.line(depth, "Join (inner): %s", strings.Join(keys, " AND "))
-		if n.Residual != nil {
-			p.line(depth+1, "and: %s", n.Residual)
+		outer := ""
+		if n.Outer {
+			outer = " outer"
 		}
+		p.line(depth, "Generate%s: %s(%s)", outer, n.Name, list(args))
+	case *plan.Window:
+		p.window(n, depth)
 	case *plan.Sort:
 		p.line(depth, "%s: %s%s", sortName(n), sortKeys(n.Keys), offset(n.Offset))
 	case *plan.Limit:
@@ -127,6 +136,51 @@ func (p *printer) node(n plan.Node, depth int) {
 	for _, c := range n.Children() {
 		p.node(c, depth+1)
 	}
+}
+
+var joinNames = map[plan.JoinKind]string{plan.Inner: "inner", plan.LeftOuter: "left outer", plan.RightOuter: "right outer", plan.FullOuter: "full outer",
+	plan.LeftSemi: "left semi", plan.LeftAnti: "left anti", plan.LeftMark: "mark", plan.LeftSingle: "single"}
+
+func (p *printer) join(n *plan.Join, depth int) {
+	keys := make([]string, len(n.LeftKeys))
+	for i := range keys {
+		keys[i] = n.LeftKeys[i].String() + " = " + n.RightKeys[i].String()
+	}
+	on := strings.Join(keys, " AND ")
+	if len(keys) == 0 {
+		on = "every pair of rows"
+	}
+	aware := ""
+	if n.NullAware {
+		aware = ", NULL aware"
+	}
+	p.line(depth, "Join (%s%s): %s", joinNames[n.Kind], aware, on)
+	if n.Residual != nil {
+		p.line(depth+1, "and: %s", n.Residual)
+	}
+}
+
+func (p *printer) window(n *plan.Window, depth int) {
+	calls := make([]string, len(n.Calls))
+	for i, c := range n.Calls {
+		args := make([]string, len(c.Args))
+		for k, e := range c.Args {
+			args[k] = e.String()
+		}
+		calls[i] = c.Name + "(" + list(args) + ")"
+	}
+	by := make([]string, len(n.PartitionBy))
+	for i, e := range n.PartitionBy {
+		by[i] = e.String()
+	}
+	text := list(calls)
+	if len(by) > 0 {
+		text += " partition by " + list(by)
+	}
+	if len(n.OrderBy) > 0 {
+		text += " order by " + sortKeys(n.OrderBy)
+	}
+	p.line(depth, "Window: %s", text)
 }
 
 func (p *printer) scan(n *plan.Scan, depth int) {

@@ -38,16 +38,65 @@ func Rows(n plan.Node) int64 {
 			return capped(Rows(n.Input), n.Limit)
 		}
 	case *plan.Join:
-		l, r := Rows(n.Left), Rows(n.Right)
-		if l < 0 || r < 0 {
-			return -1
+		return joinRows(n)
+	case *plan.Union:
+		total := int64(0)
+		for _, c := range n.Inputs {
+			r := Rows(c)
+			if r < 0 {
+				return -1
+			}
+			total += r
 		}
-		return max(l, r)
+		return total
+	case *plan.Expand:
+		if r := Rows(n.Input); r >= 0 {
+			return r * int64(len(n.Projections))
+		}
+		return -1
+	case *plan.Generate:
+		if r := Rows(n.Input); r >= 0 {
+			return r * generatedRows
+		}
+		return -1
 	}
 	if c := n.Children(); len(c) == 1 {
 		return Rows(c[0])
 	}
 	return -1
+}
+
+// generatedRows guesses how many rows a table-generating function makes of one.
+const generatedRows = 3
+
+// joinRows estimates a join whose order is settled: as many rows as the larger side
+// has, less what filters below the smaller side have taken from it.
+func joinRows(n *plan.Join) int64 {
+	l, r := Rows(n.Left), Rows(n.Right)
+	switch n.Kind {
+	case plan.LeftMark, plan.LeftSingle:
+		return l
+	case plan.LeftSemi, plan.LeftAnti:
+		return scaled(l, shareOther)
+	}
+	if l < 0 || r < 0 {
+		return -1
+	}
+	if len(n.LeftKeys) == 0 {
+		if r > 0 && l > (1<<50)/r {
+			return 1 << 50
+		}
+		return max(l*r, l, r)
+	}
+	rows := max(l, r)
+	if n.Kind == plan.Inner {
+		base := min(baseRows(n.Left), baseRows(n.Right))
+		rows = max(1, int64(min(float64(l)*float64(r)/max(base, 1), float64(rows)*4)))
+		if l == 0 || r == 0 {
+			rows = 0
+		}
+	}
+	return rows
 }
 
 func scanRows(n *plan.Scan) int64 {

@@ -3,12 +3,14 @@ package optimizer
 import (
 	"slices"
 
+	"github.com/skepdb/skep/schema"
 	"github.com/skepdb/skep/sql/plan"
 	"github.com/skepdb/skep/storage"
 )
 
 // pushFilters moves the conditions of WHERE, ON and HAVING as near to the scans
-// as they go, and into those of region tables what the store can evaluate.
+// as they go, and into those of region tables what the store can evaluate. On the
+// way outer joins become inner ones where a condition refuses the rows that they add.
 func pushFilters(n plan.Node, o *Options) (plan.Node, error) { return o.push(n, nil), nil }
 
 // push returns n filtered by conds, over n's output.
@@ -26,13 +28,28 @@ func (o *Options) push(n plan.Node, conds []plan.Expr) plan.Node {
 	conds = kept
 	switch n := n.(type) {
 	case *plan.Filter:
-		return o.push(n.Input, append(conjuncts(positive(n.Cond, false), nil), conds...))
+		return o.push(n.Input, append(o.split(n.Cond), conds...))
 	case *plan.Project:
 		return o.pushProject(n, conds)
 	case *plan.Aggregate:
 		return o.pushAggregate(n, conds)
 	case *plan.Join:
 		return o.pushJoin(n, conds)
+	case *plan.Union:
+		out := make([]plan.Node, len(n.Inputs))
+		for i, c := range n.Inputs {
+			out[i] = o.push(c, conds)
+		}
+		return &plan.Union{Inputs: out}
+	case *plan.Expand:
+		return o.pushExpand(n, conds)
+	case *plan.Generate:
+		return o.pushThrough(n, conds, func(c plan.Expr) bool {
+			_, high, ok := columnRange(c)
+			return !ok || high < len(n.Input.Fields())
+		})
+	case *plan.Window:
+		return o.pushThrough(n, conds, func(c plan.Expr) bool { return onKeys(c, n.PartitionBy) })
 	case *plan.Sort:
 		if n.Limit < 0 {
 			return n.WithChildren([]plan.Node{o.push(n.Input, conds)})
@@ -51,6 +68,43 @@ func (o *Options) push(n plan.Node, conds []plan.Expr) plan.Node {
 	return filtered(n, conds)
 }
 
+// split takes a condition apart: NOT moved inwards, what all arms of an OR share taken out.
+func (o *Options) split(e plan.Expr) []plan.Expr {
+	var out []plan.Expr
+	for _, c := range conjuncts(positive(e, false), nil) {
+		out = append(out, conjuncts(factored(c), nil)...)
+	}
+	return out
+}
+
+// pushThrough moves the conditions that fit below a node whose output begins with its
+// input's columns.
+func (o *Options) pushThrough(n plan.Node, conds []plan.Expr, fits func(plan.Expr) bool) plan.Node {
+	var below, above []plan.Expr
+	for _, c := range conds {
+		if fits(c) && !o.volatile(c) {
+			below = append(below, c)
+		} else {
+			above = append(above, c)
+		}
+	}
+	return filtered(n.WithChildren([]plan.Node{o.push(n.Children()[0], below)}), above)
+}
+
+// onKeys reports whether all columns of c are among keys.
+func onKeys(c plan.Expr, keys []plan.Expr) bool {
+	fits := true
+	plan.Walk(c, func(x plan.Expr) {
+		if col, ok := x.(*plan.Column); ok {
+			fits = fits && slices.ContainsFunc(keys, func(k plan.Expr) bool {
+				kc, ok := k.(*plan.Column)
+				return ok && kc.Index == col.Index
+			})
+		}
+	})
+	return fits
+}
+
 // pushProject moves conditions below the expressions they use, unless those
 // may give another value when computed twice.
 func (o *Options) pushProject(n *plan.Project, conds []plan.Expr) plan.Node {
@@ -67,7 +121,36 @@ func (o *Options) pushProject(n *plan.Project, conds []plan.Expr) plan.Node {
 
 // refold folds a condition again and splits it.
 func (o *Options) refold(e plan.Expr) []plan.Expr {
-	return conjuncts(positive(plan.Rewrite(e, o.fold), false), nil)
+	return o.split(plan.Rewrite(e, o.fold))
+}
+
+// pushExpand moves conditions on columns that every projection computes alike.
+func (o *Options) pushExpand(n *plan.Expand, conds []plan.Expr) plan.Node {
+	same := func(i int) bool {
+		for _, row := range n.Projections[1:] {
+			if !sameExpr(row[i], n.Projections[0][i]) {
+				return false
+			}
+		}
+		return true
+	}
+	var below, above []plan.Expr
+	for _, c := range conds {
+		fits := !o.volatile(c)
+		plan.Walk(c, func(x plan.Expr) {
+			if col, ok := x.(*plan.Column); ok {
+				fits = fits && same(col.Index)
+			}
+		})
+		if moved := c; fits {
+			if moved = substitute(c, n.Projections[0]); !large(moved) || large(c) {
+				below = append(below, o.refold(moved)...)
+				continue
+			}
+		}
+		above = append(above, c)
+	}
+	return filtered(n.WithChildren([]plan.Node{o.push(n.Input, below)}), above)
 }
 
 // pushAggregate moves conditions on grouping keys below. Without keys there is
@@ -85,32 +168,6 @@ func (o *Options) pushAggregate(n *plan.Aggregate, conds []plan.Expr) plan.Node 
 		above = append(above, c)
 	}
 	return filtered(n.WithChildren([]plan.Node{o.push(n.Input, below)}), above)
-}
-
-// pushJoin gives each side of an inner join its own conditions; what needs both
-// becomes part of the join.
-func (o *Options) pushJoin(n *plan.Join, conds []plan.Expr) plan.Node {
-	if n.Residual != nil {
-		conds = append(conjuncts(positive(n.Residual, false), nil), conds...)
-	}
-	width := len(n.Left.Fields())
-	var left, right, both, above []plan.Expr
-	for _, c := range conds {
-		low, high, ok := columnRange(c)
-		switch {
-		case o.volatile(c):
-			above = append(above, c)
-		case !ok || high < width:
-			left = append(left, c)
-		case low >= width:
-			right = append(right, shift(c, -width))
-		default:
-			both = append(both, c)
-		}
-	}
-	m := *n
-	m.Left, m.Right, m.Residual = o.push(n.Left, left), o.push(n.Right, right), all(both)
-	return filtered(&m, above)
 }
 
 // pushScan gives the store the conditions it understands, equalities first.
@@ -174,4 +231,69 @@ func rank(p storage.Predicate) int {
 		return 2
 	}
 	return 5
+}
+
+// disjuncts appends the parts of a OR b OR .. to out.
+func disjuncts(e plan.Expr, out []plan.Expr) []plan.Expr {
+	if c, ok := e.(*plan.Call); ok && c.Name == "or" {
+		for _, x := range c.Args {
+			out = disjuncts(x, out)
+		}
+		return out
+	}
+	return append(out, e)
+}
+
+func anyOf(es []plan.Expr) plan.Expr {
+	var out plan.Expr
+	for _, e := range es {
+		if out == nil {
+			out = e
+		} else {
+			out = &plan.Call{Name: "or", Args: []plan.Expr{out, e}, T: schema.BooleanType}
+		}
+	}
+	return out
+}
+
+// maxArms is the most arms of an OR that are compared with each other.
+const maxArms = 100
+
+// factored takes out what all arms of an OR share: (a AND b) OR (a AND c) is
+// a AND (b OR c), which holds in three-valued logic too.
+func factored(e plan.Expr) plan.Expr {
+	arms := disjuncts(e, nil)
+	if len(arms) < 2 || len(arms) > maxArms {
+		return e
+	}
+	parts := make([][]plan.Expr, len(arms))
+	for i, a := range arms {
+		parts[i] = conjuncts(a, nil)
+	}
+	var common []plan.Expr
+	for _, c := range parts[0] {
+		everywhere := true
+		for _, p := range parts[1:] {
+			everywhere = everywhere && contains(p, c)
+		}
+		if everywhere && !contains(common, c) {
+			common = append(common, c)
+		}
+	}
+	if common == nil {
+		return e
+	}
+	var rest []plan.Expr
+	for _, p := range parts {
+		p = slices.DeleteFunc(p, func(c plan.Expr) bool { return contains(common, c) })
+		if len(p) == 0 { // this arm is the common part alone: the others add nothing
+			return all(common)
+		}
+		rest = append(rest, all(p))
+	}
+	return all(append(common, anyOf(rest)))
+}
+
+func contains(es []plan.Expr, e plan.Expr) bool {
+	return slices.ContainsFunc(es, func(x plan.Expr) bool { return sameExpr(x, e) })
 }

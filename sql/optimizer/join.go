@@ -1,7 +1,8 @@
 package optimizer
 
 import (
-	"github.com/skepdb/skep/internal/fault"
+	"math"
+
 	"github.com/skepdb/skep/sql/plan"
 )
 
@@ -12,13 +13,13 @@ type relation struct {
 	from, width int
 }
 
-func (r relation) has(column int) bool { return column >= r.from && column < r.from+r.width }
-
-// orderJoins finds the equalities that join: trees of inner joins are taken
-// apart and put together again so that each join has one. The order is that of
-// FROM, but a table that nothing ties to those before it waits for one that does.
+// orderJoins finds the equalities that join, and for trees of inner joins an order:
+// they are taken apart and put together again, always joining the two parts whose join is
+// estimated to be the smallest (Fegaras 1998, A New Heuristic for Optimizing
+// Large Queries). Parts that nothing ties together are multiplied last.
 func orderJoins(n plan.Node, o *Options) (plan.Node, error) {
-	if _, ok := n.(*plan.Join); !ok {
+	j, ok := n.(*plan.Join)
+	if !ok || j.Kind != plan.Inner {
 		children := n.Children()
 		out := make([]plan.Node, len(children))
 		for i, c := range children {
@@ -29,6 +30,9 @@ func orderJoins(n plan.Node, o *Options) (plan.Node, error) {
 		}
 		if len(out) > 0 {
 			n = n.WithChildren(out)
+		}
+		if j, ok := n.(*plan.Join); ok {
+			return withKeys(j), nil
 		}
 		return n, nil
 	}
@@ -41,7 +45,56 @@ func orderJoins(n plan.Node, o *Options) (plan.Node, error) {
 			return nil, err
 		}
 	}
-	return rebuild(n, relations, conds)
+	return rebuild(n, relations, conds), nil
+}
+
+// withKeys turns the equalities of the residual of a join into its keys. The last key of
+// one that is NullAware stays the last.
+func withKeys(j *plan.Join) plan.Node {
+	if j.Residual == nil {
+		return j
+	}
+	width := len(j.Left.Fields())
+	m := *j
+	var left, right, rest []plan.Expr
+	for _, c := range conjuncts(j.Residual, nil) {
+		l, r, ok := equality(c, func(i int) bool { return i < width }, func(i int) bool { return i >= width })
+		if !ok {
+			rest = append(rest, c)
+			continue
+		}
+		left, right = append(left, l), append(right, shift(r, -width))
+	}
+	m.LeftKeys, m.RightKeys, m.Residual = append(left, j.LeftKeys...), append(right, j.RightKeys...), all(rest)
+	return &m
+}
+
+// equality returns the sides of a = b if each has columns, of one side of a join only.
+func equality(c plan.Expr, inLeft, inRight func(int) bool) (l, r plan.Expr, ok bool) {
+	eq, isCall := c.(*plan.Call)
+	if !isCall || eq.Name != "=" || len(eq.Args) != 2 || !eq.Args[0].Type().Equal(eq.Args[1].Type()) {
+		return nil, nil, false
+	}
+	a, b := eq.Args[0], eq.Args[1]
+	if allIn(a, inRight) {
+		a, b = b, a
+	}
+	return a, b, allIn(a, inLeft) && allIn(b, inRight) && hasColumn(a) && hasColumn(b)
+}
+
+func allIn(e plan.Expr, in func(int) bool) bool {
+	ok := true
+	plan.Walk(e, func(x plan.Expr) {
+		if c, isColumn := x.(*plan.Column); isColumn {
+			ok = ok && in(c.Index)
+		}
+	})
+	return ok
+}
+
+func hasColumn(e plan.Expr) bool {
+	_, _, ok := columnRange(e)
+	return ok
 }
 
 // flatten lists the inputs and conditions of a join tree whose first column is
@@ -61,59 +114,225 @@ func flatten(n plan.Node, from int, relations *[]relation, conds *[]plan.Expr) {
 	}
 }
 
-// rebuild joins relations left-deep.
-func rebuild(whole plan.Node, relations []relation, conds []plan.Expr) (plan.Node, error) {
+// part is a join tree in the making.
+type part struct {
+	node plan.Node
+	cols []int   // which column of the whole each of its columns is
+	rows float64 // estimate
+}
+
+// joinOrder puts relations together.
+type joinOrder struct {
+	parts  []*part
+	owner  []*part // of each column of the whole
+	conds  []plan.Expr
+	used   []bool
+	values map[int]float64 // column -> how many distinct values it may have
+}
+
+// maxOrdered is the most relations whose order is searched; more are joined as written.
+const maxOrdered = 64
+
+// rebuild joins relations.
+func rebuild(whole plan.Node, relations []relation, conds []plan.Expr) plan.Node {
 	fields := whole.Fields()
-	at := make([]int, len(fields)) // column of the whole -> column of out, -1: not there yet
+	o := &joinOrder{owner: make([]*part, len(fields)), conds: conds, used: make([]bool, len(conds)), values: distinctValues(relations, conds)}
+	for _, r := range relations {
+		p := &part{node: r.node, rows: rowsOr(r.node)}
+		for i := range r.width {
+			p.cols = append(p.cols, r.from+i)
+			o.owner[r.from+i] = p
+		}
+		o.parts = append(o.parts, p)
+	}
+	search := len(relations) <= maxOrdered
+	for len(o.parts) > 1 {
+		a, b := 0, 1
+		if search {
+			a, b = o.cheapest()
+		}
+		o.combine(a, b)
+	}
+	out := o.parts[0]
+	at := make([]int, len(fields))
+	same := true
+	for i, c := range out.cols {
+		at[c] = i
+		same = same && c == i
+	}
+	node := out.node
+	var left []plan.Expr
+	for i, c := range conds {
+		if !o.used[i] {
+			left = append(left, remap(c, at))
+		}
+	}
+	node = filtered(node, left)
+	if same {
+		return node
+	}
+	return reordered(node, at)
+}
+
+func rowsOr(n plan.Node) float64 {
+	if rows := Rows(n); rows >= 0 {
+		return float64(max(rows, 1))
+	}
+	return 1e6
+}
+
+// cheapest returns the two parts whose join is the smallest among those that an equality
+// ties, else the two smallest.
+func (o *joinOrder) cheapest() (a, b int) {
+	best, found := math.Inf(1), false
+	for i, p := range o.parts {
+		for k := i + 1; k < len(o.parts); k++ {
+			q := o.parts[k]
+			size, tied := o.size(p, q)
+			switch {
+			case found && !tied:
+			case tied && !found, size < best:
+				a, b, best, found = i, k, size, found || tied
+			}
+		}
+	}
+	return a, b
+}
+
+// size estimates the join of two parts: the product over the largest number of
+// distinct values that a key may have.
+func (o *joinOrder) size(p, q *part) (rows float64, tied bool) {
+	rows = p.rows * q.rows
+	distinct := 1.0
+	for i, c := range o.conds {
+		if o.used[i] {
+			continue
+		}
+		l, r, ok := equality(c, func(i int) bool { return o.owner[i] == p }, func(i int) bool { return o.owner[i] == q })
+		if !ok {
+			continue
+		}
+		tied = true
+		d := min(o.distinct(l), o.distinct(r))
+		distinct = max(distinct, d)
+	}
+	return max(rows/distinct, 1), tied
+}
+
+func (o *joinOrder) distinct(e plan.Expr) float64 {
+	out := math.Inf(1)
+	plan.Walk(e, func(x plan.Expr) {
+		if c, ok := x.(*plan.Column); ok {
+			if d, known := o.values[c.Index]; known {
+				out = min(out, d)
+			}
+		}
+	})
+	if math.IsInf(out, 1) {
+		return 1000
+	}
+	return out
+}
+
+// distinctValues estimates how many values columns have: at most the unfiltered rows of the
+// smallest table among those that equalities tie them to, for there they may be a key.
+func distinctValues(relations []relation, conds []plan.Expr) map[int]float64 {
+	out := map[int]float64{}
+	for _, r := range relations {
+		base := baseRows(r.node)
+		for i := range r.width {
+			out[r.from+i] = base
+		}
+	}
+	for range relations { // until nothing gets smaller; chains are short
+		changed := false
+		for _, c := range conds {
+			eq, ok := c.(*plan.Call)
+			if !ok || eq.Name != "=" || len(eq.Args) != 2 {
+				continue
+			}
+			a, ok1 := bare(eq.Args[0])
+			b, ok2 := bare(eq.Args[1])
+			if !ok1 || !ok2 || out[a] == out[b] {
+				continue
+			}
+			least := min(out[a], out[b])
+			out[a], out[b], changed = least, least, true
+		}
+		if !changed {
+			break
+		}
+	}
+	return out
+}
+
+// bare returns the column of e, cast or not.
+func bare(e plan.Expr) (int, bool) {
+	if c := peel(e); c != nil {
+		return c.Index, true
+	}
+	return 0, false
+}
+
+// baseRows is how many rows the largest table below n has, unfiltered.
+func baseRows(n plan.Node) float64 {
+	switch n := n.(type) {
+	case *plan.Scan:
+		if n.Rows >= 0 {
+			return float64(max(n.Rows, 1))
+		}
+		return 1e6
+	case *plan.Aggregate:
+		return rowsOr(n)
+	}
+	out := 1.0
+	for _, c := range n.Children() {
+		out = max(out, baseRows(c))
+	}
+	if len(n.Children()) == 0 {
+		return rowsOr(n)
+	}
+	return out
+}
+
+// combine joins parts a and b, the larger one to the left.
+func (o *joinOrder) combine(a, b int) {
+	p, q := o.parts[a], o.parts[b]
+	rows, _ := o.size(p, q)
+	if p.rows < q.rows {
+		p, q = q, p
+	}
+	out := &part{cols: append(append([]int(nil), p.cols...), q.cols...), rows: rows}
+	at := make([]int, len(o.owner))
 	for i := range at {
 		at[i] = -1
 	}
-	var out plan.Node
-	width := 0
-	place := func(r relation) {
-		for i := range r.width {
-			at[r.from+i] = width + i
-		}
-		width += r.width
+	for i, c := range out.cols {
+		at[c] = i
 	}
-	out = relations[0].node
-	place(relations[0])
-	rest := relations[1:]
-	used := make([]bool, len(conds))
-	for len(rest) > 0 {
-		pick := -1
-		var left, right []plan.Expr
-		for i, r := range rest {
-			if left, right = keysBetween(conds, used, at, r); left != nil {
-				pick = i
-				break
-			}
+	j := &plan.Join{Left: p.node, Right: q.node, Kind: plan.Inner}
+	width := len(p.cols)
+	var residual []plan.Expr
+	for i, c := range o.conds {
+		if o.used[i] || !allPlaced(c, at) {
+			continue
 		}
-		if pick < 0 {
-			return nil, &fault.Error{Class: fault.User, SQLState: fault.StateUnsupported,
-				Message: "not supported yet: a join without an equality between its tables (a cross join)",
-				Hint:    "add a condition such as a.id = b.id to ON or WHERE"}
+		o.used[i] = true
+		if l, r, ok := equality(c, func(i int) bool { return o.owner[i] == p }, func(i int) bool { return o.owner[i] == q }); ok {
+			j.LeftKeys = append(j.LeftKeys, remap(l, at))
+			j.RightKeys = append(j.RightKeys, shift(remap(r, at), -width))
+			continue
 		}
-		r := rest[pick]
-		rest = append(append([]relation(nil), rest[:pick]...), rest[pick+1:]...)
-		place(r)
-		j := &plan.Join{Left: out, Right: r.node, Kind: plan.Inner, LeftKeys: left, RightKeys: right}
-		var residual []plan.Expr
-		for i, c := range conds {
-			if !used[i] && allPlaced(c, at) {
-				used[i] = true
-				residual = append(residual, remap(c, at))
-			}
-		}
-		j.Residual = all(residual)
-		out = j
+		residual = append(residual, remap(c, at))
+		out.rows = max(1, out.rows*shareOther)
 	}
-	for i, to := range at {
-		if i != to {
-			return reordered(out, at), nil
-		}
+	j.Residual = all(residual)
+	out.node = j
+	for _, c := range out.cols {
+		o.owner[c] = out
 	}
-	return out, nil
+	o.parts[a] = out
+	o.parts = append(o.parts[:b], o.parts[b+1:]...)
 }
 
 // reordered projects column at[i] of n to column i.
@@ -127,45 +346,6 @@ func reordered(n plan.Node, at []int) plan.Node {
 	return p
 }
 
-// keysBetween returns the sides of the equalities that tie relation r to the
-// columns that are placed already, and marks them used.
-func keysBetween(conds []plan.Expr, used []bool, at []int, r relation) (left, right []plan.Expr) {
-	for i, c := range conds {
-		eq, ok := c.(*plan.Call)
-		if used[i] || !ok || eq.Name != "=" || len(eq.Args) != 2 {
-			continue
-		}
-		a, b := eq.Args[0], eq.Args[1]
-		if inside(a, r) {
-			a, b = b, a
-		}
-		if !inside(b, r) || !allPlaced(a, at) || !hasColumn(a) || !a.Type().Equal(b.Type()) {
-			continue
-		}
-		used[i] = true
-		left = append(left, remap(a, at))
-		right = append(right, shift(b, -r.from))
-	}
-	return left, right
-}
-
-// inside reports whether e has columns, all of them r's.
-func inside(e plan.Expr, r relation) bool {
-	low, high, ok := columnRange(e)
-	return ok && r.has(low) && r.has(high)
-}
-
-func hasColumn(e plan.Expr) bool {
-	_, _, ok := columnRange(e)
-	return ok
-}
-
 func allPlaced(e plan.Expr, at []int) bool {
-	ok := true
-	plan.Walk(e, func(x plan.Expr) {
-		if c, isColumn := x.(*plan.Column); isColumn && at[c.Index] < 0 {
-			ok = false
-		}
-	})
-	return ok
+	return allIn(e, func(i int) bool { return at[i] >= 0 })
 }

@@ -26,6 +26,20 @@ func limited(l *plan.Limit) plan.Node {
 			m.Limit, m.Offset = l.Count, l.Offset
 			return &m
 		}
+	case *plan.Union: // each input need not give more than is wanted of all
+		most := addCapped(l.Count, l.Offset)
+		m := &plan.Union{}
+		for _, c := range in.Inputs {
+			if _, done := c.(*plan.Limit); !done {
+				c = limited(&plan.Limit{Input: c, Count: most})
+			}
+			m.Inputs = append(m.Inputs, c)
+		}
+		return &plan.Limit{Input: m, Count: l.Count, Offset: l.Offset}
+	case *plan.Limit:
+		if l.Offset == 0 && in.Offset == 0 {
+			return limited(&plan.Limit{Input: in.Input, Count: min(l.Count, in.Count)})
+		}
 	case *plan.Scan:
 		if s := source(in); s != nil {
 			m := *s

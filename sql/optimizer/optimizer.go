@@ -59,6 +59,8 @@ func Rules() []Rule {
 		{"distinct aggregates", splitDistinct},
 		{"exchanges", addExchanges},
 		{"merge projections", mergeProjections},
+		{"split unions", splitUnions},
+		{"share stages", shareExchanges},
 	}
 }
 

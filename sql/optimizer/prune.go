@@ -119,6 +119,14 @@ func prune(n plan.Node, need []bool) (plan.Node, []int) {
 	case *plan.Limit:
 		input, at := prune(n.Input, need)
 		return n.WithChildren([]plan.Node{input}), at
+	case *plan.Union:
+		return pruneUnion(n, need)
+	case *plan.Expand:
+		return pruneExpand(n, need)
+	case *plan.Generate:
+		return pruneGenerate(n, need)
+	case *plan.Window:
+		return pruneWindow(n, need)
 	case *plan.Write:
 		all := make([]bool, len(n.Input.Fields()))
 		for i := range all {
@@ -152,7 +160,7 @@ func pruneAggregate(n *plan.Aggregate, need []bool) (plan.Node, []int) {
 		at[len(n.Keys)+i] = -1
 		if need[len(n.Keys)+i] || len(n.Keys) == 0 && i == len(n.Aggs)-1 && m.Aggs == nil {
 			at[len(n.Keys)+i] = len(n.Keys) + len(m.Aggs)
-			use(below, a.Args...)
+			use(below, append(append([]plan.Expr(nil), a.Args...), a.Filter)...)
 			m.Aggs = append(m.Aggs, a)
 		}
 	}
@@ -162,29 +170,150 @@ func pruneAggregate(n *plan.Aggregate, need []bool) (plan.Node, []int) {
 }
 
 func pruneJoin(n *plan.Join, need []bool) (plan.Node, []int) {
-	width := len(n.Left.Fields())
-	below := append([]bool(nil), need...)
+	width, other := len(n.Left.Fields()), len(n.Right.Fields())
+	below := make([]bool, width+other)
+	switch n.Kind {
+	case plan.LeftSemi, plan.LeftAnti, plan.LeftMark:
+		copy(below, need[:width])
+	default:
+		copy(below, need)
+	}
 	use(below, n.Residual)
 	use(below[:width], n.LeftKeys...)
 	use(below[width:], n.RightKeys...)
 	left, l := prune(n.Left, below[:width])
 	right, r := prune(n.Right, below[width:])
-	at := append([]int(nil), l...)
+	leftWidth := len(left.Fields())
+	both := append([]int(nil), l...)
 	for _, to := range r {
 		if to >= 0 {
-			to += len(left.Fields())
+			to += leftWidth
 		}
-		at = append(at, to)
+		both = append(both, to)
 	}
-	m := &plan.Join{Left: left, Right: right, Kind: n.Kind}
+	m := *n
+	m.Left, m.Right, m.LeftKeys, m.RightKeys = left, right, nil, nil
 	for i := range n.LeftKeys {
 		m.LeftKeys = append(m.LeftKeys, remap(n.LeftKeys[i], l))
 		m.RightKeys = append(m.RightKeys, remap(n.RightKeys[i], r))
 	}
 	if n.Residual != nil {
-		m.Residual = remap(n.Residual, at)
+		m.Residual = remap(n.Residual, both)
 	}
-	return m, at
+	switch n.Kind {
+	case plan.LeftSemi, plan.LeftAnti:
+		return &m, l
+	case plan.LeftMark:
+		return &m, append(append([]int(nil), l...), leftWidth)
+	}
+	return &m, both
+}
+
+// pruneUnion prunes all inputs to the same columns.
+func pruneUnion(n *plan.Union, need []bool) (plan.Node, []int) {
+	m := &plan.Union{}
+	to := kept(need)
+	width := 0
+	for _, want := range need {
+		if want {
+			width++
+		}
+	}
+	for _, c := range n.Inputs {
+		input, at := prune(c, need)
+		var order []int
+		for i, want := range need {
+			if want {
+				order = append(order, at[i])
+			}
+		}
+		same := len(input.Fields()) == width
+		for i, k := range order {
+			same = same && i == k
+		}
+		if !same {
+			input = reordered(input, order)
+			if order == nil {
+				input.(*plan.Project).Exprs, input.(*plan.Project).Names = []plan.Expr{}, []string{}
+			}
+		}
+		m.Inputs = append(m.Inputs, input)
+	}
+	return m, to
+}
+
+func pruneExpand(n *plan.Expand, need []bool) (plan.Node, []int) {
+	below := make([]bool, len(n.Input.Fields()))
+	for _, row := range n.Projections {
+		for i, want := range need {
+			if want {
+				use(below, row[i])
+			}
+		}
+	}
+	input, at := prune(n.Input, below)
+	m := &plan.Expand{Input: input, Names: []string{}}
+	for i, want := range need {
+		if want {
+			m.Names = append(m.Names, n.Names[i])
+		}
+	}
+	for _, row := range n.Projections {
+		out := []plan.Expr{}
+		for i, want := range need {
+			if want {
+				out = append(out, remap(row[i], at))
+			}
+		}
+		m.Projections = append(m.Projections, out)
+	}
+	return m, kept(need)
+}
+
+func pruneGenerate(n *plan.Generate, need []bool) (plan.Node, []int) {
+	width := len(n.Input.Fields())
+	below := append([]bool(nil), need[:width]...)
+	use(below, n.Args...)
+	input, at := prune(n.Input, below)
+	m := plan.MapExprs(n, func(e plan.Expr) plan.Expr { return remap(e, at) }).WithChildren([]plan.Node{input})
+	out := append([]int(nil), at...)
+	for i := range n.Out {
+		out = append(out, len(input.Fields())+i)
+	}
+	return m, out
+}
+
+func pruneWindow(n *plan.Window, need []bool) (plan.Node, []int) {
+	width := len(n.Input.Fields())
+	below := append([]bool(nil), need[:width]...)
+	var calls []plan.WindowCall
+	place := make([]int, len(n.Calls))
+	for i, c := range n.Calls {
+		place[i] = -1
+		if need[width+i] {
+			place[i] = len(calls)
+			calls = append(calls, c)
+			use(below, c.Args...)
+		}
+	}
+	if calls == nil {
+		return prune(n.Input, need[:width:width])
+	}
+	use(below, n.PartitionBy...)
+	for _, k := range n.OrderBy {
+		use(below, k.Expr)
+	}
+	input, at := prune(n.Input, below)
+	m := *n
+	m.Calls = calls
+	out := append([]int(nil), at...)
+	for _, p := range place {
+		if p >= 0 {
+			p += len(input.Fields())
+		}
+		out = append(out, p)
+	}
+	return plan.MapExprs(&m, func(e plan.Expr) plan.Expr { return remap(e, at) }).WithChildren([]plan.Node{input}), out
 }
 
 // mergeProjections removes projections that change nothing, joins one with the

@@ -46,7 +46,7 @@ type Fragment struct {
 // Fragments cuts a plan without looking at its inputs. A fragment comes after
 // those it reads; the last one holds the root of the plan.
 func Fragments(root plan.Node) ([]*Fragment, error) {
-	c := &cutter{}
+	c := &cutter{at: map[*plan.Exchange]int{}}
 	last := &Fragment{Rows: optimizer.Rows(root)}
 	var err error
 	if last.Root, err = c.cut(root, last); err != nil {
@@ -62,7 +62,16 @@ func Fragments(root plan.Node) ([]*Fragment, error) {
 	return append(c.done, last), nil
 }
 
-type cutter struct{ done []*Fragment }
+type cutter struct {
+	done []*Fragment
+	at   map[*plan.Exchange]int // fragments by their exchange: one may be read twice
+}
+
+// read adds an input.
+func (f *Fragment) read(k int, e *plan.Exchange) {
+	f.Inputs = append(f.Inputs, k)
+	f.Broadcast = append(f.Broadcast, e.How == plan.Broadcast)
+}
 
 // cut returns n with everything below an exchange replaced by an Input of f.
 func (c *cutter) cut(n plan.Node, f *Fragment) (plan.Node, error) {
@@ -74,14 +83,19 @@ func (c *cutter) cut(n plan.Node, f *Fragment) (plan.Node, error) {
 		f.Scan = n
 		return n, nil
 	case *plan.Exchange:
+		k, known := c.at[n]
+		if known {
+			f.read(k, n)
+			return &plan.Input{Index: len(f.Inputs) - 1, Out: n.Fields()}, nil
+		}
 		below := &Fragment{Exchange: n, Rows: optimizer.Rows(n.Input)}
 		input, err := c.cut(n.Input, below)
 		if err != nil {
 			return nil, err
 		}
 		below.Root = n.WithChildren([]plan.Node{input})
-		f.Inputs = append(f.Inputs, len(c.done))
-		f.Broadcast = append(f.Broadcast, n.How == plan.Broadcast)
+		c.at[n] = len(c.done)
+		f.read(len(c.done), n)
 		c.done = append(c.done, below)
 		return &plan.Input{Index: len(f.Inputs) - 1, Out: n.Fields()}, nil
 	}
@@ -131,8 +145,8 @@ func Cut(ctx context.Context, root plan.Node, o Options) (*jobs.Job, error) {
 	return job, nil
 }
 
-// partitions is how many tasks will read the output of fragment i. All hashed
-// inputs of one fragment agree.
+// partitions is how many tasks will read the output of fragment i. The hashed inputs
+// of a fragment must agree, and so must those of all that share one of them.
 func partitions(fragments []*Fragment, i int, o Options) int {
 	switch e := fragments[i].Exchange; e.How {
 	case plan.ByRegion:
@@ -140,22 +154,30 @@ func partitions(fragments []*Fragment, i int, o Options) int {
 	case plan.ToOne, plan.Broadcast:
 		return 1
 	}
-	rows := int64(0)
-	for _, f := range fragments {
-		for _, in := range f.Inputs {
-			if in != i {
+	group := map[int]bool{i: true}
+	for changed := true; changed; {
+		changed = false
+		for _, f := range fragments {
+			joins := false
+			for _, in := range f.Inputs {
+				joins = joins || group[in]
+			}
+			if !joins {
 				continue
 			}
 			for _, in := range f.Inputs {
-				if fragments[in].Exchange.How != plan.ByHash {
-					continue
+				if fragments[in].Exchange.How == plan.ByHash && !group[in] {
+					group[in], changed = true, true
 				}
-				if fragments[in].Rows < 0 {
-					return max(o.Slots, 1)
-				}
-				rows += fragments[in].Rows
 			}
 		}
+	}
+	rows := int64(0)
+	for in := range group {
+		if fragments[in].Rows < 0 {
+			return max(o.Slots, 1)
+		}
+		rows += fragments[in].Rows
 	}
 	if rows < SmallRows {
 		return 1
@@ -233,6 +255,14 @@ func Name(f *Fragment) string {
 			add("filter")
 		case *plan.Join:
 			add("join")
+		case *plan.Union:
+			add("union")
+		case *plan.Window:
+			add("window")
+		case *plan.Generate:
+			add("generate")
+		case *plan.Expand:
+			add("expand")
 		case *plan.Sort:
 			add("sort")
 		case *plan.Limit:
