@@ -416,6 +416,9 @@ func bindArrayJoin(args []schema.Type) (Signature, error) {
 		l, delimiter := listOf(args[0]), textsOf(args[1])
 		return func(dst []byte, i int) ([]byte, bool) {
 			first := true
+			if from, to := l.span(i); from == to { // Hive: no elements, no text
+				return dst, false
+			}
 			for j, end := l.span(i); j < end; j++ {
 				null := l.values.IsNull(j)
 				if null && len(args) < 3 {
@@ -429,7 +432,7 @@ func bindArrayJoin(args []schema.Type) (Signature, error) {
 					x := textsOf(args[2])
 					dst = append(dst, x.at(i)...)
 				} else {
-					dst = schema.AppendText(dst, element, l.values, j)
+					dst = appendJava(dst, element, l.values, j)
 				}
 			}
 			return dst, true
@@ -488,4 +491,35 @@ func bindSortArrayBy(args []schema.Type, constants []*schema.Datum) (Signature, 
 		})
 		return true
 	})}, nil
+}
+
+// appendJava appends an element as Java's toString does: [a, b, null] for an array.
+func appendJava(dst []byte, t schema.Type, a arrow.Array, i int) []byte {
+	switch {
+	case a.IsNull(i):
+		return append(dst, "null"...)
+	case t.Kind == schema.Decimal:
+		return appendStripped(dst, batch.Values[num](a)[i], int(t.Scale))
+	case t.Kind == schema.Array, t.Kind == schema.Struct:
+		var parts []func(dst []byte) []byte
+		if t.Kind == schema.Array {
+			l := listOf(Vector{Array: a})
+			for j, end := l.span(i); j < end; j++ {
+				parts = append(parts, func(dst []byte) []byte { return appendJava(dst, t.Part(0), l.values, j) })
+			}
+		} else {
+			for k := range t.Parts() {
+				parts = append(parts, func(dst []byte) []byte { return appendJava(dst, t.Part(k), batch.FieldOf(a, k), i) })
+			}
+		}
+		dst = append(dst, '[')
+		for k, part := range parts {
+			if k > 0 {
+				dst = append(dst, ", "...)
+			}
+			dst = part(dst)
+		}
+		return append(dst, ']')
+	}
+	return schema.AppendText(dst, t, a, i)
 }

@@ -5,7 +5,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/skepdb/skep/batch"
 	"github.com/skepdb/skep/internal/fault"
 	"github.com/skepdb/skep/schema"
 )
@@ -130,12 +129,6 @@ func addText(r *Registry) {
 	addTextFunction(r, "rtrim", "t", func(dst []byte, t []texts, _ []func(int) int64, i int) ([]byte, bool) {
 		return append(dst, bytes.TrimRight(t[0].at(i), " ")...), true
 	})
-	addTextFunction(r, "lpad", "tnt", func(dst []byte, t []texts, n []func(int) int64, i int) ([]byte, bool) {
-		return padded(dst, t[0].at(i), n[0](i), t[1].at(i), true)
-	})
-	addTextFunction(r, "rpad", "tnt", func(dst []byte, t []texts, n []func(int) int64, i int) ([]byte, bool) {
-		return padded(dst, t[0].at(i), n[0](i), t[1].at(i), false)
-	})
 	addTextFunction(r, "replace", "ttt", func(dst []byte, t []texts, _ []func(int) int64, i int) ([]byte, bool) {
 		s, old, by := t[0].at(i), t[1].at(i), t[2].at(i)
 		if len(old) == 0 {
@@ -228,6 +221,12 @@ func addText(r *Registry) {
 	})
 	r.add("concat ||", bindConcat)
 	r.add("concat_ws", bindConcatWS)
+	addTextFunction(r, "lpad", "tn?t", func(dst []byte, t []texts, n []func(int) int64, i int) ([]byte, bool) {
+		return padded(dst, t[0].at(i), n[0](i), padOf(t, i), true)
+	})
+	addTextFunction(r, "rpad", "tn?t", func(dst []byte, t []texts, n []func(int) int64, i int) ([]byte, bool) {
+		return padded(dst, t[0].at(i), n[0](i), padOf(t, i), false)
+	})
 }
 
 func byteLength(_ *Context, n int, args []Vector) (Vector, error) {
@@ -365,72 +364,10 @@ func substringIndex(s, sep []byte, count int64) []byte {
 	return s[at+len(sep):]
 }
 
-func bindConcat(args []schema.Type) (Signature, error) {
-	if err := arity(args, 1, -1); err != nil {
-		return Signature{}, err
+// padOf is the text that lpad and rpad fill with: blanks unless given.
+func padOf(t []texts, i int) []byte {
+	if len(t) < 2 {
+		return []byte{' '}
 	}
-	want := make([]schema.Type, len(args))
-	for i, t := range args {
-		switch {
-		case t.IsText():
-			want[i] = t
-		case t.IsPrimitive() || t.Kind == schema.Void:
-			want[i] = schema.StringType
-		default:
-			return Signature{}, fault.Userf("argument %d can't be text: %s", i+1, t)
-		}
-	}
-	return Signature{Args: want, Result: schema.StringType,
-		Kernel: eachText(schema.StringType, func(_ *Context, args []Vector) (func([]byte, int) ([]byte, bool), error) {
-			t, _ := shapedArgs(want, args)
-			return func(dst []byte, i int) ([]byte, bool) {
-				for k := range t {
-					dst = append(dst, t[k].at(i)...)
-				}
-				return dst, true
-			}, nil
-		})}, nil
-}
-
-// bindConcatWS is concat_ws(separator, values...): NULL values are left out,
-// a NULL separator gives NULL.
-func bindConcatWS(args []schema.Type) (Signature, error) {
-	if err := arity(args, 2, -1); err != nil {
-		return Signature{}, err
-	}
-	for i, t := range args {
-		if !t.IsPrimitive() && t.Kind != schema.Void {
-			return Signature{}, fault.Userf("argument %d can't be text: %s", i+1, t)
-		}
-	}
-	return Signature{Args: repeated(schema.StringType, len(args)), Result: schema.StringType,
-		Kernel: func(c *Context, n int, args []Vector) (Vector, error) {
-			valids := make([][]byte, len(args))
-			for k, v := range args {
-				valids[k] = validBits(n, v)
-			}
-			offsets, data := make([]int32, n+1), []byte(nil)
-			t := make([]texts, len(args))
-			for k, v := range args {
-				t[k] = textsOf(v)
-			}
-			for i := range n {
-				first := true
-				for k := 1; k < len(t) && batch.BitSet(valids[0], i); k++ {
-					if !batch.BitSet(valids[k], i) {
-						continue
-					}
-					if !first {
-						data = append(data, t[0].at(i)...)
-					}
-					data = append(data, t[k].at(i)...)
-					first = false
-				}
-				if len(data) > maxTextBytes {
-					return Vector{}, tooMuchText()
-				}
-				offsets[i+1] = int32(len(data))
-			}
-			return Vector{Array: batch.NewText(schema.StringType.Arrow(), offsets, data, valids[0])}, nil
-		}}, nil
+	return t[1].at(i)
 }
