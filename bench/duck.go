@@ -44,8 +44,8 @@ type duck struct {
 	out *bufio.Reader
 }
 
-func startDuck(program, file string, threads int) (*duck, error) {
-	cmd := exec.Command(program, "-db", file, "-threads", fmt.Sprint(threads))
+func startDuck(program, file string, threads int, more ...string) (*duck, error) {
+	cmd := exec.Command(program, append([]string{"-db", file, "-threads", fmt.Sprint(threads)}, more...)...)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {

@@ -2,6 +2,7 @@
 // the load of a text file, a filter and a group-by, beside DuckDB on the same
 // file in the same run. It prints medians and ratios.
 //
+//	go run ./bench -tpch [-sf 1] [-query N,...] [-runs N] [-dir DIR] [-keep] [-cpuprofile FILE]
 //	go run ./bench [-rows N] [-names N] [-skewed] [-runs N] [-dir DIR] [-no-duck] [-keep] [-cpuprofile FILE]
 package main
 
@@ -34,7 +35,15 @@ func main() {
 	flag.StringVar(&b.profile, "cpuprofile", "", "write a processor profile of the queries to this file")
 	flag.BoolVar(&b.keep, "keep", false, "measure queries on the tables of the run before, without loads")
 	noDuck := flag.Bool("no-duck", false, "measure Skep alone")
+	tpch := tpchFlags()
 	flag.Parse()
+	if tpch.on {
+		if err := tpch.run(context.Background(), b); err != nil {
+			fmt.Fprintln(os.Stderr, "bench:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	b.withDuck = !*noDuck
 	if err := b.run(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)

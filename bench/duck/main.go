@@ -3,7 +3,7 @@
 // milliseconds that execution and reading all rows took, the number of rows
 // and the text of the first ones.
 //
-//	duck -db FILE -threads N
+//	duck -db FILE -threads N [-tpc]
 package main
 
 import (
@@ -36,11 +36,17 @@ func main() {
 func run() error {
 	file := flag.String("db", "", "database file; none: in memory")
 	threads := flag.Int("threads", 1, "threads of a query")
+	tpc := flag.Bool("tpc", false, "with the generators and queries of TPC-H and TPC-DS")
 	flag.Parse()
 	ctx := context.Background()
 	connector, err := duckdb.NewConnector(*file, nil)
 	if err != nil {
 		return err
+	}
+	if *tpc {
+		if err := loadTPC(connector); err != nil {
+			return err
+		}
 	}
 	db := sql.OpenDB(connector)
 	defer db.Close()
