@@ -26,6 +26,7 @@ var table = []row{
 	// Helpers that import nothing of ours.
 	{"internal/fault", ""},
 	{"internal/nearest", ""},
+	{"internal/xpath", ""},
 	{"internal/layers", ""},
 	{"internal/coding", ""},
 	{"internal/coding/codingtest", "internal/coding"},
@@ -93,7 +94,7 @@ var table = []row{
 	{"sql/ast", "schema"},
 	{"sql/parser", "internal/fault internal/nearest schema sql/ast"},
 	{"sql/plan", "inputformat outputformat schema sql/function"},
-	{"sql/function", "batch internal/fault internal/nearest schema"},
+	{"sql/function", "batch internal/fault internal/nearest internal/xpath schema"},
 	{"sql/operator", "batch batch/spill inputformat internal/fault jobs schema sql/function sql/plan storage/rowkey"},
 	{"sql/analyzer", "catalog internal/fault internal/nearest schema sql/ast sql/function sql/plan"},
 	{"sql/optimizer", "internal/fault schema sql/plan storage storage/rowkey"},

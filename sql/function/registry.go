@@ -47,7 +47,7 @@ func Builtin() *Registry {
 		aggregates: make(map[string]aggregateBinder), within: make(map[string]withinBinder),
 		tables: make(map[string]tableBinder), windows: make(map[string]windowBinder)}
 	for _, add := range []func(*Registry){
-		addComparisons, addLogic, addArithmetic, addConditions, addText, addStrings, addPatterns, addMath, addNumbers, addDates, addCalendar, addSession, addHashes, addCiphers, addJSON, addMasks, addPrintf,
+		addComparisons, addLogic, addArithmetic, addConditions, addText, addStrings, addPatterns, addMath, addNumbers, addDates, addCalendar, addSession, addHashes, addCiphers, addJSON, addMasks, addPrintf, addXPath,
 		addArrays, addConstructors, addHiveHashes, addAggregates, addCollecting, addHistograms, addBivariate, addWithin, addTables, addWindows,
 	} {
 		add(r)

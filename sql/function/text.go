@@ -120,13 +120,22 @@ func addText(r *Registry) {
 		}
 		return append(dst, substring(t[0].at(i), n[0](i), length)...), true
 	})
-	addTextFunction(r, "trim", "t", func(dst []byte, t []texts, _ []func(int) int64, i int) ([]byte, bool) {
+	addTextFunction(r, "trim", "t?t", func(dst []byte, t []texts, _ []func(int) int64, i int) ([]byte, bool) {
+		if len(t) > 1 {
+			return append(dst, bytes.Trim(t[0].at(i), string(t[1].at(i)))...), true
+		}
 		return append(dst, bytes.Trim(t[0].at(i), " ")...), true
 	})
-	addTextFunction(r, "ltrim", "t", func(dst []byte, t []texts, _ []func(int) int64, i int) ([]byte, bool) {
+	addTextFunction(r, "ltrim", "t?t", func(dst []byte, t []texts, _ []func(int) int64, i int) ([]byte, bool) {
+		if len(t) > 1 {
+			return append(dst, bytes.TrimLeft(t[0].at(i), string(t[1].at(i)))...), true
+		}
 		return append(dst, bytes.TrimLeft(t[0].at(i), " ")...), true
 	})
-	addTextFunction(r, "rtrim", "t", func(dst []byte, t []texts, _ []func(int) int64, i int) ([]byte, bool) {
+	addTextFunction(r, "rtrim", "t?t", func(dst []byte, t []texts, _ []func(int) int64, i int) ([]byte, bool) {
+		if len(t) > 1 {
+			return append(dst, bytes.TrimRight(t[0].at(i), string(t[1].at(i)))...), true
+		}
 		return append(dst, bytes.TrimRight(t[0].at(i), " ")...), true
 	})
 	addTextFunction(r, "replace", "ttt", func(dst []byte, t []texts, _ []func(int) int64, i int) ([]byte, bool) {
@@ -209,8 +218,15 @@ func addText(r *Registry) {
 		}
 		return int32(s[0]), true
 	})
-	addIntFunction(r, "instr", "tt", func(t []texts, _ []func(int) int64, i int) (int32, bool) {
-		return position(t[0].at(i), t[1].at(i), 1), true
+	addIntFunction(r, "instr", "tt?nn", func(t []texts, n []func(int) int64, i int) (int32, bool) {
+		from, which := int64(1), int64(1)
+		if len(n) > 0 {
+			from = n[0](i)
+		}
+		if len(n) > 1 {
+			which = n[1](i)
+		}
+		return occurrence(t[0].at(i), t[1].at(i), from, which)
 	})
 	addIntFunction(r, "locate position", "tt?n", func(t []texts, n []func(int) int64, i int) (int32, bool) {
 		from := int64(1)
@@ -370,4 +386,35 @@ func padOf(t []texts, i int) []byte {
 		return []byte{' '}
 	}
 	return t[1].at(i)
+}
+
+// occurrence returns where sub starts in s for the n-th time, from code point from on;
+// from the end backwards when from is negative. NULL when n isn't positive.
+func occurrence(s, sub []byte, from, n int64) (int32, bool) {
+	if n <= 0 {
+		return 0, false
+	}
+	if from == 0 {
+		return 0, true
+	}
+	if from > 0 {
+		for at := from; ; {
+			k := position(s, sub, at)
+			if n--; k == 0 || n == 0 {
+				return k, true
+			}
+			at = int64(k) + 1
+		}
+	}
+	// The last start that counts is code point length+from+1.
+	length := int64(utf8.RuneCount(s))
+	last := length + from + 1
+	for at := last; at >= 1; at-- {
+		if position(s, sub, at) == int32(at) {
+			if n--; n == 0 {
+				return int32(at), true
+			}
+		}
+	}
+	return 0, true
 }
