@@ -62,7 +62,7 @@ func (g *aggregation) addKey(e plan.Expr, name string) int {
 }
 
 // node returns the aggregation of input. Its output: the keys, with grouping sets
-// the grouping id and perhaps the set's number, then the aggregates.
+// the grouping id, then the aggregates.
 func (g *aggregation) node(input plan.Node) plan.Node {
 	if g.sets == nil {
 		return &plan.Aggregate{Input: input, Phase: plan.Single, Keys: g.keys, KeyNames: g.keyNames, Aggs: g.aggs}
@@ -73,10 +73,8 @@ func (g *aggregation) node(input plan.Node) plan.Node {
 		x.Names = append(x.Names, f.Name)
 	}
 	x.Names = append(append(x.Names, g.keyNames...), "grouping__id")
-	if g.numbered() {
-		x.Names = append(x.Names, "_set")
-	}
-	for s, set := range g.sets {
+	seen := map[int64]bool{}
+	for _, set := range g.sets {
 		row := columnsOf(input, len(fields))
 		in := make([]bool, len(g.keys))
 		for _, k := range set {
@@ -91,10 +89,11 @@ func (g *aggregation) node(input plan.Node) plan.Node {
 			}
 			row = append(row, e)
 		}
-		row = append(row, bigint(id))
-		if g.numbered() {
-			row = append(row, bigint(int64(s)))
+		if seen[id] { // a set that is there twice gives its groups once, as in Hive
+			continue
 		}
+		seen[id] = true
+		row = append(row, bigint(id))
 		x.Projections = append(x.Projections, row)
 	}
 	out := &plan.Aggregate{Input: x, Phase: plan.Single, Aggs: g.aggs}
@@ -105,31 +104,11 @@ func (g *aggregation) node(input plan.Node) plan.Node {
 	return out
 }
 
-// numbered reports whether two grouping sets are the same: then their groups need
-// the set's number to stay apart.
-func (g *aggregation) numbered() bool {
-	seen := map[string]bool{}
-	for _, set := range g.sets {
-		in := make([]byte, len(g.keys))
-		for _, k := range set {
-			in[k] = 1
-		}
-		if seen[string(in)] {
-			return true
-		}
-		seen[string(in)] = true
-	}
-	return false
-}
-
 // width is how many columns stand before the aggregates.
 func (g *aggregation) width() int {
 	n := len(g.keys)
 	if g.sets != nil {
 		n++
-		if g.numbered() {
-			n++
-		}
 	}
 	return n
 }

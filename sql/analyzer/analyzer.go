@@ -297,6 +297,9 @@ func (a *Analyzer) values(ctx context.Context, v *ast.ValuesBody, types []schema
 			row[i] = castTo(row[i], t)
 		}
 		name := fmt.Sprintf("col%d", i+1)
+		if i < len(v.Names) && v.Names[i] != "" {
+			name = strings.ToLower(v.Names[i])
+		}
 		out.Out = append(out.Out, schema.Field{Name: name, Type: t})
 		s.add("", "", name, t)
 	}

@@ -221,13 +221,34 @@ func member(pos ast.Pos, base plan.Expr, name string) (plan.Expr, error) {
 func (b *binder) function(pos ast.Pos, name string, args ...plan.Expr) (plan.Expr, error) {
 	sig, err := b.a.o.Functions.Resolve(name, typesOf(args), plan.Constants(args)...)
 	if err != nil {
-		return nil, At(pos, err)
+		folded, changed := b.folded(args)
+		if !changed {
+			return nil, At(pos, err)
+		}
+		if sig, err = b.a.o.Functions.Resolve(name, typesOf(folded), plan.Constants(folded)...); err != nil {
+			return nil, At(pos, err)
+		}
+		args = folded
 	}
 	cast := make([]plan.Expr, len(args))
 	for i, x := range args {
 		cast[i] = castTo(x, sig.Args[i])
 	}
 	return b.sized(pos, &plan.Call{Name: name, Args: cast, T: sig.Result})
+}
+
+// folded computes the arguments that are constant, for functions that want literals.
+func (b *binder) folded(args []plan.Expr) (out []plan.Expr, changed bool) {
+	out = append(out, args...)
+	for i, e := range args {
+		if _, literal := e.(*plan.Literal); literal || b.a.o.Constant == nil || hasColumns(e) {
+			continue
+		}
+		if d, ok := b.a.o.Constant(e); ok {
+			out[i], changed = &plan.Literal{Value: d}, true
+		}
+	}
+	return out, changed
 }
 
 func typesOf(args []plan.Expr) []schema.Type {
@@ -462,5 +483,6 @@ func (b *binder) convert(pos ast.Pos, e plan.Expr, t schema.Type) (plan.Expr, er
 var castFunctions = map[string]schema.Type{
 	"boolean": schema.BooleanType, "tinyint": schema.TinyIntType, "smallint": schema.SmallIntType, "int": schema.IntType,
 	"bigint": schema.BigIntType, "float": schema.FloatType, "double": schema.DoubleType, "string": schema.StringType,
-	"binary": schema.BinaryType, "date": schema.DateType, "timestamp": schema.TimestampType,
+	"binary": schema.BinaryType, "date": schema.DateType, "timestamp": schema.TimestampType, "real": schema.FloatType,
+	"interval_year_month": {Kind: schema.IntervalYearMonth}, "interval_day_time": {Kind: schema.IntervalDayTime},
 }

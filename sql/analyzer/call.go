@@ -2,6 +2,7 @@ package analyzer
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/skepdb/skep/internal/fault"
@@ -85,7 +86,15 @@ func (b *binder) aggregate(x *ast.Call, name string) (plan.Expr, error) {
 	switch {
 	case b.inAgg:
 		return nil, errorAt(x.Pos, fault.StateSyntax, "%s stands inside another aggregate function", name)
+	case b.outer != nil && b.outer.b.aggs != nil && b.foreign(x): // it is about the enclosing query's groups
+		if e, err := b.outer.b.bind(x); err == nil {
+			return b.outer.use(e, name), nil
+		}
+		fallthrough
 	case b.aggs == nil:
+		if b.aggs != nil {
+			break
+		}
 		return nil, errorAt(x.Pos, fault.StateSyntax, "aggregate function %s can't stand in %s", name, b.what)
 	}
 	b.inAgg = true
@@ -96,6 +105,32 @@ func (b *binder) aggregate(x *ast.Call, name string) (plan.Expr, error) {
 	}
 	agg.OutName = describeAgg(agg)
 	return &plan.Column{Index: aggBase + b.aggs.add(agg), Name: agg.OutName, T: agg.T}, nil
+}
+
+// foreign reports whether an aggregate has columns, none of which is the query's own.
+func (b *binder) foreign(x *ast.Call) bool {
+	try := *b
+	try.aggs, try.inAgg = nil, true
+	outer := *b.outer
+	outer.at = maps.Clone(outer.at)
+	try.outer = &outer
+	found, own := false, false
+	for _, arg := range x.Args {
+		if isStar(arg) {
+			return false
+		}
+		e, err := try.bind(arg)
+		if err != nil {
+			return false
+		}
+		plan.Walk(e, func(p plan.Expr) {
+			if c, ok := p.(*plan.Column); ok {
+				found = true
+				own = own || !isOuter(c)
+			}
+		})
+	}
+	return found && !own
 }
 
 // boundAggregate binds an aggregate function and its arguments; the name is not set.
@@ -212,6 +247,12 @@ func (b *binder) interval(x *ast.Interval) (plan.Expr, error) {
 	e, err := b.bind(x.Value)
 	if err != nil {
 		return nil, err
+	}
+	switch x.Unit {
+	case "YEAR TO MONTH":
+		return b.convert(x.Pos, e, schema.Type{Kind: schema.IntervalYearMonth})
+	case "DAY TO SECOND":
+		return b.convert(x.Pos, e, schema.Type{Kind: schema.IntervalDayTime})
 	}
 	if !b.a.o.Functions.Has("internal_interval") {
 		return nil, unsupported(x.Pos, "INTERVAL of an expression")

@@ -143,7 +143,7 @@ func (q *selection) assemble(n plan.Node, having, qualify plan.Expr, keys []plan
 		}
 		return q.subs.resolve(e), nil
 	}
-	n, calls, err := q.wins.nodes(n, final)
+	n, calls, err := q.wins.nodes(n, final, q.alias)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -233,7 +233,9 @@ func (b *binder) distance(x ast.Expr, isRange bool, order []plan.SortKey, pos as
 
 // nodes adds the window computations to n, one node for each window, and returns
 // where each call's value is. Expressions have been rewritten by over.
-func (w *windows) nodes(n plan.Node, over func(plan.Expr) (plan.Expr, error)) (plan.Node, []*plan.Column, error) {
+// A column of a window that is no column of the groups may be a name of the select list:
+// alias finds it.
+func (w *windows) nodes(n plan.Node, over func(plan.Expr) (plan.Expr, error), alias func(string) (plan.Expr, bool)) (plan.Node, []*plan.Column, error) {
 	out := make([]*plan.Column, len(w.calls))
 	same := newIdentity()
 	type group struct {
@@ -247,8 +249,15 @@ func (w *windows) nodes(n plan.Node, over func(plan.Expr) (plan.Expr, error)) (p
 		rewrite := func(es []plan.Expr) []plan.Expr {
 			list := make([]plan.Expr, len(es))
 			for k, e := range es {
-				if list[k] = e; err == nil {
-					list[k], err = over(e)
+				if list[k] = e; err != nil {
+					continue
+				}
+				if list[k], err = over(e); err != nil {
+					if c, ok := e.(*plan.Column); ok {
+						if a, found := alias(c.Name); found && !hasWindow(a) {
+							list[k], err = over(a)
+						}
+					}
 				}
 			}
 			return list
@@ -288,4 +297,8 @@ func (w *windows) nodes(n plan.Node, over func(plan.Expr) (plan.Expr, error)) (p
 		}
 	}
 	return n, out, nil
+}
+
+func hasWindow(e plan.Expr) bool {
+	return uses(e, func(c *plan.Column) bool { return c.Index >= winBase && c.Index < groupID })
 }

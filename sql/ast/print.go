@@ -427,7 +427,15 @@ func (p *printer) body(b Body) {
 				p.put(", ")
 			}
 			p.put("(")
-			p.exprs(row)
+			for k, e := range row {
+				if k > 0 {
+					p.put(", ")
+				}
+				p.expr(e)
+				if i == 0 && k < len(b.Names) && b.Names[k] != "" {
+					p.put(" AS ", quoteIdent(b.Names[k]))
+				}
+			}
 			p.put(")")
 		}
 	case *Select:

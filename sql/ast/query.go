@@ -63,6 +63,8 @@ type SetOp struct {
 type ValuesBody struct {
 	Pos
 	Rows [][]Expr
+	// Names are what the first row calls its columns, VALUES (1 AS a, 2); "": nothing.
+	Names []string
 }
 
 func (*Select) isBody()     {}

@@ -3,6 +3,7 @@ package optimizer
 import (
 	"math"
 
+	"github.com/skepdb/skep/schema"
 	"github.com/skepdb/skep/sql/plan"
 )
 
@@ -101,12 +102,16 @@ func hasColumn(e plan.Expr) bool {
 // column from of the whole.
 func flatten(n plan.Node, from int, relations *[]relation, conds *[]plan.Expr) {
 	j, ok := n.(*plan.Join)
-	if !ok || j.Kind != plan.Inner || len(j.LeftKeys) > 0 {
+	if !ok || j.Kind != plan.Inner {
 		*relations = append(*relations, relation{n, from, len(n.Fields())})
 		return
 	}
+	width := len(j.Left.Fields())
 	flatten(j.Left, from, relations, conds)
-	flatten(j.Right, from+len(j.Left.Fields()), relations, conds)
+	flatten(j.Right, from+width, relations, conds)
+	for i, l := range j.LeftKeys {
+		*conds = append(*conds, &plan.Call{Name: "=", Args: []plan.Expr{shift(l, from), shift(j.RightKeys[i], from+width)}, T: schema.BooleanType})
+	}
 	if j.Residual != nil {
 		for _, c := range conjuncts(j.Residual, nil) {
 			*conds = append(*conds, shift(c, from))

@@ -1,6 +1,7 @@
 package parser
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/skepdb/skep/schema"
@@ -232,7 +233,7 @@ func (p *parser) postfixOf(e ast.Expr) ast.Expr {
 				return &ast.Star{Pos: e.Position(), Qualifier: q}
 			}
 			p.term(t.pos)
-			name := p.ident("a column or field name")
+			name := p.member()
 			e = &ast.Field{Pos: name.Pos, Base: e, Name: name.Name}
 		case t.is("["):
 			p.next()
@@ -244,6 +245,15 @@ func (p *parser) postfixOf(e ast.Expr) ast.Expr {
 		}
 	}
 	return e
+}
+
+// member reads the name behind a point; there, reserved words are names too.
+func (p *parser) member() ast.Ident {
+	if t := p.peek(); t.kind == tokWord {
+		p.next()
+		return ast.Ident{Pos: t.pos, Name: t.text}
+	}
+	return p.ident("a column or field name")
 }
 
 // qualifier returns the parts of a dotted name.
@@ -412,10 +422,9 @@ func (p *parser) call(name token) ast.Expr {
 		p.accept("ALL")
 	}
 	if !p.at(")") {
-		if name.upper == "FLOOR" && p.at("(", "SELECT") {
-			p.unexpected("an expression")
+		if p.wordArguments(c, name) {
+			return c
 		}
-		c.Args = p.exprList()
 		if name.is("FLOOR") && p.accept("TO") { // FLOOR(ts TO DAY) is floor_day(ts)
 			unit := p.ident("a time unit")
 			c.Name.Name = "floor_" + strings.ToLower(unit.Name)
@@ -445,6 +454,74 @@ func (p *parser) call(name token) ast.Expr {
 		c.Over = p.window()
 	}
 	return c
+}
+
+// wordArguments reads the arguments of a call. It returns true if the call has words between
+// them, and is read whole: TRIM(BOTH a FROM b), SUBSTRING(a FROM 1 FOR 2), POSITION(a IN b).
+func (p *parser) wordArguments(c *ast.Call, name token) bool {
+	trims := map[string]string{"BOTH": "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}
+	switch name.upper {
+	case "TRIM":
+		side := p.peek()
+		if trims[side.upper] == "" || side.kind != tokWord {
+			break
+		}
+		p.next()
+		c.Name.Name = trims[side.upper]
+		if !p.accept("FROM") {
+			c.Args = []ast.Expr{p.expr()}
+			p.expect("FROM")
+		}
+		c.Args = append([]ast.Expr{p.expr()}, c.Args...)
+		p.expect(")")
+		return true
+	case "POSITION":
+		mark := p.i
+		if x := p.binary(levelBitOr); p.err == nil && p.accept("IN") {
+			c.Name.Name = "locate"
+			c.Args = []ast.Expr{x, p.expr()}
+			p.expect(")")
+			return true
+		}
+		if p.err == nil {
+			p.i = mark
+		}
+	case "STRUCT":
+		var names []string
+		c.Args, names = p.namedList()
+		if names != nil {
+			p.nameFields(c, names)
+		}
+		return false
+	}
+	c.Args = p.exprList()
+	switch {
+	case (name.is("SUBSTRING") || name.is("SUBSTR")) && len(c.Args) == 1 && p.accept("FROM"):
+		c.Args = append(c.Args, p.expr())
+		if p.accept("FOR") {
+			c.Args = append(c.Args, p.expr())
+		}
+	case name.is("TRIM") && len(c.Args) == 1 && p.accept("FROM"):
+		c.Args = []ast.Expr{p.expr(), c.Args[0]}
+	}
+	return false
+}
+
+// nameFields makes STRUCT(a AS x, b) a NAMED_STRUCT.
+func (p *parser) nameFields(c *ast.Call, names []string) {
+	var args []ast.Expr
+	for i, x := range c.Args {
+		name := fmt.Sprintf("col%d", i+1)
+		if i < len(names) && names[i] != "" {
+			name = names[i]
+		} else if f, ok := x.(*ast.Field); ok {
+			name = f.Name
+		} else if f, ok := x.(*ast.Column); ok {
+			name = f.Name
+		}
+		args = append(args, &ast.Literal{Pos: x.Position(), Value: schema.Datum{Type: schema.StringType, S: name}}, x)
+	}
+	c.Name.Name, c.Args = "named_struct", args
 }
 
 func (p *parser) caseExpr() ast.Expr {

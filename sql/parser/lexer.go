@@ -1,6 +1,7 @@
 package parser
 
 import (
+	"encoding/hex"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -192,6 +193,10 @@ func (l *lexer) scan() token {
 		l.skip(n)
 		return token{kind: tokNumber, text: rest[:n], pos: start, end: l.pos.Offset}
 	}
+	if value, n, ok := charsetLiteral(rest); ok {
+		l.skip(n)
+		return token{kind: tokString, text: value, pos: start, end: l.pos.Offset}
+	}
 	if n := wordLen(rest); n > 0 {
 		return l.word(rest, n)
 	}
@@ -350,4 +355,41 @@ func hexRune(s string) rune {
 		r = r<<4 | d
 	}
 	return r
+}
+
+// charsetLiteral reads _utf-8 0xE982B5: the name of a character set, and text in it as
+// hexadecimal digits. Of other sets than Latin-1 the bytes are taken as they are.
+func charsetLiteral(s string) (value string, n int, ok bool) {
+	if s[0] != '_' {
+		return "", 0, false
+	}
+	n = 1
+	for n < len(s) && (isDigit(s[n]) || s[n]|0x20 >= 'a' && s[n]|0x20 <= 'z' || strings.IndexByte("_-.:", s[n]) >= 0) {
+		n++
+	}
+	name := s[1:n]
+	from := n
+	for n < len(s) && (s[n] == ' ' || s[n] == '\t' || s[n] == '\n' || s[n] == '\r') {
+		n++
+	}
+	if n == from || len(s) < n+2 || s[n] != '0' || s[n+1]|0x20 != 'x' {
+		return "", 0, false
+	}
+	n += 2
+	digits := n
+	for n < len(s) && isHex(s[n:], 1) {
+		n++
+	}
+	raw, err := hex.DecodeString(s[digits:n])
+	if err != nil || n == digits || wordLen(s[n:]) > 0 {
+		return "", 0, false
+	}
+	if strings.EqualFold(name, "iso-8859-1") || strings.EqualFold(name, "latin1") {
+		var b strings.Builder
+		for _, c := range raw {
+			b.WriteRune(rune(c))
+		}
+		return b.String(), n, true
+	}
+	return string(raw), n, true
 }

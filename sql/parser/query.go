@@ -30,6 +30,20 @@ func (p *parser) query() *ast.Query {
 		}
 	}
 	q.Body = p.body()
+	p.ordering(q)
+	if t := p.peek(); t.is("UNION") || t.is("INTERSECT") || t.is("EXCEPT") || t.is("MINUS") {
+		// SELECT .. LIMIT 5 UNION ..: what came so far is an operand
+		outer := &ast.Query{Pos: q.Pos}
+		outer.With, q.With = q.With, nil
+		outer.Body = p.setOperations(q)
+		p.ordering(outer)
+		return outer
+	}
+	return q
+}
+
+// ordering reads ORDER BY and its kin, and LIMIT.
+func (p *parser) ordering(q *ast.Query) {
 	if p.accept("ORDER", "BY") {
 		q.OrderBy = p.orderItems()
 	}
@@ -51,7 +65,6 @@ func (p *parser) query() *ast.Query {
 			q.Offset = p.expr()
 		}
 	}
-	return q
 }
 
 // setOperator reads UNION|INTERSECT|EXCEPT|MINUS [ALL|DISTINCT].
@@ -74,8 +87,10 @@ func (p *parser) setOperator() (op string, all, ok bool) {
 
 // body reads selects joined by set operators: all of one precedence, from left
 // to right.
-func (p *parser) body() ast.Body {
-	left := p.bodyTerm()
+func (p *parser) body() ast.Body { return p.setOperations(p.bodyTerm()) }
+
+// setOperations reads the set operators behind left, and their right sides.
+func (p *parser) setOperations(left ast.Body) ast.Body {
 	for terms := 0; p.err == nil; terms++ {
 		pos := p.peek().pos
 		op, all, ok := p.setOperator()
@@ -116,6 +131,22 @@ func (p *parser) bodyTerm() ast.Body {
 	return &ast.Select{Pos: p.peek().pos}
 }
 
+// namedList reads expressions of which some may have a name behind them: 1 AS a, 2 b.
+func (p *parser) namedList() (list []ast.Expr, names []string) {
+	for n := 0; ; n++ {
+		list = append(list, p.expr())
+		if name := p.alias(); name != "" {
+			for len(names) < n {
+				names = append(names, "")
+			}
+			names = append(names, name)
+		}
+		if !p.accept(",") {
+			return list, names
+		}
+	}
+}
+
 func (p *parser) valuesBody() ast.Body {
 	v := &ast.ValuesBody{Pos: p.peek().pos}
 	p.expect("VALUES")
@@ -123,8 +154,12 @@ func (p *parser) valuesBody() ast.Body {
 		var row []ast.Expr
 		if p.at("(") {
 			p.next()
-			row = p.exprList()
+			var names []string
+			row, names = p.namedList()
 			p.expect(")")
+			if len(v.Rows) == 0 {
+				v.Names = names
+			}
 		} else {
 			row = []ast.Expr{p.expr()}
 		}
@@ -158,6 +193,9 @@ func (p *parser) selectAfter(from ast.TableRef) ast.Body {
 	}
 	if from == nil && p.accept("FROM") {
 		s.From = p.from()
+	}
+	for from != nil && p.at("LATERAL", "VIEW") { // FROM t SELECT .. LATERAL VIEW ..
+		s.From = p.lateralView(s.From)
 	}
 	if p.accept("WHERE") {
 		s.Where = p.expr()
@@ -414,6 +452,12 @@ func (p *parser) window() *ast.Window {
 	p.next()
 	if t := p.peek(); isName(t) && !t.is("DISTRIBUTE") && !t.is("SORT") && !t.is("CLUSTER") {
 		w.Name = p.next().text
+	}
+	if p.accept("CLUSTER", "BY") {
+		w.PartitionBy = p.exprList()
+		for _, x := range w.PartitionBy {
+			w.OrderBy = append(w.OrderBy, ast.OrderItem{Pos: x.Position(), X: x})
+		}
 	}
 	if p.accept("PARTITION", "BY") || p.accept("DISTRIBUTE", "BY") {
 		w.PartitionBy = p.exprList()
