@@ -2,8 +2,11 @@ package client
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 
+	"github.com/skepdb/skep/internal/fault"
 	"github.com/skepdb/skep/jobs"
 	"github.com/skepdb/skep/jobs/mapreduce"
 	"github.com/skepdb/skep/jobs/mapreduce/engine"
@@ -13,8 +16,12 @@ import (
 
 // Program is a run of a map/reduce program.
 type Program struct {
-	// Name is that of a built-in program.
+	// Name is that of a built-in program, or of one in Executable, which may have
+	// only one.
 	Name string
+	// Executable is the file of a program that is built with mapreduce.Main, for
+	// the system that the workers run on; "": the program is a built-in one.
+	Executable string
 	// Files are the input of programs that read lines: files, folders and
 	// patterns.
 	Files []string
@@ -32,6 +39,7 @@ type Program struct {
 	// Overwrite replaces what Dir or Into has; otherwise Dir must not exist.
 	Overwrite bool
 	Reduces   int // 0 = one a slot
+	Attempts  int // that may fail of a task before the job does; 0 = 4
 	Params    map[string]string
 	Limits    Limits
 }
@@ -53,29 +61,50 @@ func BuiltinPrograms() []ProgramDescription { return node.BuiltinPrograms() }
 
 // Program describes the program that Run would run.
 func (c *Client) Program(ctx context.Context, p Program) (ProgramDescription, error) {
-	return c.node.Program(ctx, p.request())
+	r, err := c.request(ctx, p)
+	if err != nil {
+		return ProgramDescription{}, err
+	}
+	return c.node.Program(ctx, r)
 }
 
 // Run starts a program. The job is killed when ctx ends, or the job is closed.
 func (c *Client) Run(ctx context.Context, p Program) (*Job, error) {
-	if p.Format != "" {
-		if _, err := text.ParseStyle(p.Format); err != nil {
-			return nil, err
-		}
-	}
-	run, err := c.node.RunProgram(ctx, p.request())
+	r, err := c.request(ctx, p)
 	if err != nil {
-		return nil, fmt.Errorf("run program %s: %w", p.Name, err)
+		return nil, err
+	}
+	run, err := c.node.RunProgram(ctx, r)
+	if err != nil {
+		return nil, fmt.Errorf("run program %s: %w", p.Name+p.Executable, err)
 	}
 	return &Job{run}, nil
 }
 
-func (p Program) request() node.ProgramRequest {
-	return node.ProgramRequest{
+// request is what a node is asked; the executable is stored as an artifact.
+func (c *Client) request(ctx context.Context, p Program) (node.ProgramRequest, error) {
+	r := node.ProgramRequest{
 		Program: p.Name, Files: p.Files, Table: p.Table, Where: p.Where,
 		Dir: p.Dir, Style: text.Style(p.Format), Header: p.Header, Into: p.Into, Overwrite: p.Overwrite,
-		Reduces: p.Reduces, Params: p.Params, Limits: p.Limits,
+		Reduces: p.Reduces, Attempts: p.Attempts, Params: p.Params, Limits: p.Limits,
 	}
+	if p.Format != "" {
+		if _, err := text.ParseStyle(p.Format); err != nil {
+			return r, err
+		}
+	}
+	if p.Executable == "" {
+		return r, nil
+	}
+	f, err := os.Open(p.Executable)
+	if err != nil {
+		return r, fault.Userf("program: %w", err)
+	}
+	if info, err := f.Stat(); err == nil && !info.Mode().IsRegular() {
+		return r, errors.Join(fault.Userf("program %s is not a file", p.Executable), f.Close())
+	}
+	r.Artifact, err = c.node.PutArtifact(ctx, f)
+	return r, errors.Join(err, f.Close())
 }
 
 // ID returns the job's id.

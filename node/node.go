@@ -17,7 +17,7 @@ import (
 	"github.com/skepdb/skep/inputformat/text"
 	"github.com/skepdb/skep/internal/fault"
 	"github.com/skepdb/skep/jobs"
-	"github.com/skepdb/skep/jobs/builtin"
+	"github.com/skepdb/skep/jobs/artifact"
 	"github.com/skepdb/skep/jobs/mapreduce/engine"
 	"github.com/skepdb/skep/outputformat"
 	"github.com/skepdb/skep/outputformat/resultset"
@@ -58,6 +58,9 @@ type Node struct {
 	workers   []*worker.Worker
 	scheduler *server.Server
 	programs  engine.Programs
+	artifacts *artifact.Store
+	children  *launcher
+	logs      taskLogs
 	slots     int // of all workers
 
 	closing sync.Once
@@ -134,10 +137,11 @@ func (n *Node) startWorkers() error {
 	tables.Logger = n.o.Logger
 	n.outputs = outputformat.Formats{"table": tables, "resultset": n.results, "text": outputtext.New()}
 	n.scheduler = server.New(server.Options{Outputs: n.outputs, Logger: n.o.Logger})
-	if n.programs, err = engine.NewPrograms(builtin.Programs()...); err != nil {
+	programs, err := n.openPrograms()
+	if err != nil {
 		return err
 	}
-	runners := jobs.Runners{"sql": operator.NewRunner(n.functions), engine.Kind: &engine.Runner{Programs: n.programs}}
+	runners := jobs.Runners{"sql": operator.NewRunner(n.functions), engine.Kind: programs}
 	slots := n.o.slotsOf(len(n.own))
 	for i, own := range n.own {
 		identity := cluster.Worker{ID: own.worker, Name: fmt.Sprintf("worker%d", i+1), Host: "localhost", Slots: slots}

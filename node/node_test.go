@@ -15,10 +15,7 @@ import (
 	"github.com/skepdb/skep/schema"
 	"github.com/skepdb/skep/sql/parser"
 	"github.com/skepdb/skep/storage"
-	"go.uber.org/goleak"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func openNode(t *testing.T, fsys vfs.FS, workers int, data ...string) *Node {
 	t.Helper()

@@ -31,7 +31,9 @@ import (
 
 // ProgramRequest asks for a run of a map/reduce program.
 type ProgramRequest struct {
-	Program string // a built-in one
+	// Program is the name of a built-in program, or of one in the Artifact.
+	Program  string
+	Artifact string // from PutArtifact
 	// Files are the input of programs that read lines: files, folders and
 	// patterns, relative ones from the current folder.
 	Files []string
@@ -47,8 +49,10 @@ type ProgramRequest struct {
 	// Overwrite replaces what is in Dir or Into.
 	Overwrite bool
 	Reduces   int // 0: one a slot
-	Params    map[string]string
-	Limits    engine.Limits
+	// Attempts is how often a task may fail before the job does; 0: 4.
+	Attempts int
+	Params   map[string]string
+	Limits   engine.Limits
 }
 
 // ProgramRun is a program that runs, or has run. It must be closed.
@@ -95,13 +99,20 @@ func BuiltinPrograms() []mapreduce.Description {
 }
 
 // Program describes the program of a request.
-func (n *Node) Program(_ context.Context, r ProgramRequest) (mapreduce.Description, error) {
-	p := n.programs[r.Program]
+func (n *Node) Program(ctx context.Context, r ProgramRequest) (mapreduce.Description, error) {
+	return n.programOf(ctx, r.Program, r.Artifact)
+}
+
+func (n *Node) builtin(name string) (mapreduce.Description, error) {
+	p := n.programs[name]
 	if p == nil {
-		return mapreduce.Description{}, &fault.Error{Class: fault.User, SQLState: fault.StateBadData,
-			Message: fmt.Sprintf("there is no program %q", r.Program), Hint: nearest.Hint(r.Program, n.programs.Names())}
+		return mapreduce.Description{}, noProgram(fmt.Sprintf("there is no program %q", name), name, n.programs.Names())
 	}
 	return p.Describe()
+}
+
+func noProgram(message, name string, known []string) error {
+	return &fault.Error{Class: fault.User, SQLState: fault.StateBadData, Message: message, Hint: nearest.Hint(name, known)}
 }
 
 // RunProgram starts a program. The job is killed when ctx ends.
@@ -120,7 +131,7 @@ func (n *Node) RunProgram(ctx context.Context, r ProgramRequest) (_ *ProgramRun,
 		}
 	}()
 	run := &ProgramRun{node: n, pin: pin, Fields: d.Fields}
-	request := engine.Request{Program: d, Params: r.Params, Formats: n.inputs, Slots: n.slots, Reduces: r.Reduces, Limits: r.Limits}
+	request := engine.Request{Program: d, Artifact: r.Artifact, Params: r.Params, Formats: n.inputs, Slots: n.slots, Reduces: r.Reduces, MaxAttempts: r.Attempts, Limits: r.Limits}
 	if request.Input, err = n.programInput(ctx, d, r, pin); err != nil {
 		return nil, err
 	}

@@ -14,6 +14,10 @@ import (
 // Encoder turns batches into frames. It keeps scratch memory between calls; the
 // zero value is usable. Not safe for concurrent use.
 type Encoder struct {
+	// Uncompressed leaves the frames as they are, for a pipe between two processes of
+	// one machine.
+	Uncompressed bool
+
 	pack   packer
 	remaps map[*array.Data]*remap
 }
@@ -45,6 +49,7 @@ func (e *Encoder) Encode(fields []schema.Field, batches []*batch.Batch, emit fun
 	}
 	as := arrow.NewSchema(af, nil)
 	e.pack.start(emit)
+	e.pack.plain = e.Uncompressed
 	w := ipc.NewWriter(&e.pack, ipc.WithSchema(as))
 	for len(batches) > 0 {
 		n, size := 0, 0

@@ -112,6 +112,7 @@ type packer struct {
 	frame []byte // scratch
 	lz4   lz4.Compressor
 	flags byte
+	plain bool // don't compress
 }
 
 // start begins a stream.
@@ -148,7 +149,11 @@ func (p *packer) end() error {
 func (p *packer) flush() error {
 	f := p.frame[:HeaderSize]
 	codec := byte(codecLZ4)
-	n, err := p.lz4.CompressBlock(p.raw, p.frame[HeaderSize:HeaderSize+len(p.raw)])
+	var n int
+	var err error
+	if !p.plain {
+		n, err = p.lz4.CompressBlock(p.raw, p.frame[HeaderSize:HeaderSize+len(p.raw)])
+	}
 	if err != nil || n == 0 || n >= len(p.raw) { // does not shrink
 		codec, n = codecNone, copy(p.frame[HeaderSize:], p.raw)
 	}

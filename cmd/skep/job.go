@@ -18,9 +18,10 @@ import (
 func (a *app) job() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "job",
-		Short: "Map/reduce jobs: run one of Skep's programs",
+		Short: "Map/reduce jobs: run Skep's programs and your own",
 		Example: "  skep job run wordcount books/*.txt --output counts\n" +
-			"  skep job run rowcount birds --where \"family = 'Paridae'\"",
+			"  skep job run rowcount birds --where \"family = 'Paridae'\"\n" +
+			"  skep job submit ./myprogram birds --into result",
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return nil
@@ -34,7 +35,7 @@ func (a *app) job() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.SuggestionsMinimumDistance = 2
-	c.AddCommand(a.jobRun())
+	c.AddCommand(a.jobRun(), a.jobSubmit())
 	return c
 }
 
@@ -56,6 +57,7 @@ func (f *programFlags) add(c *cobra.Command) {
 	fl.StringVar(&f.p.Into, "into", "", "write the output into this `table`, its columns by name")
 	fl.BoolVar(&f.p.Overwrite, "overwrite", false, "replace what the folder or table has")
 	fl.IntVar(&f.p.Reduces, "reduces", 0, "run `n` reduce tasks (default one a slot)")
+	fl.IntVar(&f.p.Attempts, "attempts", 0, "the job fails when a task has failed `n` times (default 4)")
 	fl.StringArrayVarP(&f.params, "define", "D", nil, "a parameter of the program: `name=value`; may be repeated")
 	fl.BoolVar(&f.json, "json", false, "print the job's end as a JSON object, and rows of output as JSON objects before it")
 }
@@ -98,6 +100,35 @@ func (a *app) jobRun() *cobra.Command {
 		},
 	}
 	f.add(c)
+	return c
+}
+
+func (a *app) jobSubmit() *cobra.Command {
+	f := &programFlags{}
+	l := &f.p.Limits
+	c := &cobra.Command{
+		Use:   "submit FILE INPUT...",
+		Short: "Run a map/reduce program of your own and wait for its end",
+		Long: "Runs a program that is built with package jobs/mapreduce (docs/jobs.md). Each task is a process of its\n" +
+			"own, with a clean environment, a folder and limits; what it prints is the task's log. Ctrl-C kills the\n" +
+			"job and all its processes.",
+		Example: "  go build -o /tmp/trigrams ./examples/trigrams\n" +
+			"  skep job submit /tmp/trigrams books/*.txt --output trigrams -D length=4\n" +
+			"  skep job submit /tmp/several birds --program heaviest --task-memory 512",
+		Args: arguments(cobra.MinimumNArgs(1)),
+		RunE: func(c *cobra.Command, args []string) error {
+			f.p.Executable = args[0]
+			return a.runProgram(c.Context(), f, args[1:])
+		},
+	}
+	f.add(c)
+	fl := c.Flags()
+	fl.StringVar(&f.p.Name, "program", "", "the `name` of the program, if the file has several")
+	fl.DurationVar(&l.Timeout, "task-timeout", 0, "kill a task that makes no progress for this `time` (default 10m)")
+	var memory int64
+	fl.Int64Var(&memory, "task-memory", 0, "kill a task that uses more than so many `MiB` of memory (default 1024)")
+	fl.IntVar(&l.Processes, "task-processes", 0, "how many processes a task may have, itself included, `n` (default 1)")
+	c.PreRun = func(*cobra.Command, []string) { l.Memory = memory << 20 }
 	return c
 }
 

@@ -83,11 +83,14 @@ var table = []row{
 	// Work, and who does it where.
 	{"jobs", "batch cluster inputformat internal/fault outputformat schema"},
 	{"jobs/wire", "api/jobs cluster cluster/rpc inputformat internal/coding internal/fault jobs outputformat schema"},
-	{"jobs/mapreduce", "batch internal/fault internal/nearest schema"},
-	{"jobs/mapreduce/engine", "batch inputformat internal/fault jobs jobs/mapreduce outputformat schema"},
+	{"jobs/artifact", "internal/fault"},
+	{"jobs/mapreduce/pipe", "batch batch/frame schema"},
+	{"jobs/mapreduce", "batch internal/fault internal/nearest jobs/mapreduce/pipe schema"},
+	{"jobs/mapreduce/engine", "batch batch/frame inputformat internal/fault jobs jobs/mapreduce jobs/mapreduce/pipe outputformat schema"},
 	{"jobs/builtin", "batch jobs/mapreduce"},
 	{"scheduler", "cluster internal/fault jobs"},
 	{"scheduler/server", "cluster internal/fault jobs outputformat scheduler"},
+	{"worker/child", "internal/fault"},
 	{"worker", "batch cluster inputformat internal/fault jobs outputformat schema shuffle"},
 
 	// SQL: text to plan to job, and the operators that run it.
@@ -109,6 +112,7 @@ var table = []row{
 	{"cmd/skep", "*"},
 	{"bench", "client"},
 	{"examples/occurrence", ""},
+	{"examples/elevations", "jobs/mapreduce"},
 }
 
 // ban is an import that would break the design, and why. A trailing "/..."
@@ -121,6 +125,8 @@ var bans = []ban{
 	{"scheduler/...", "worker", "scheduler and worker meet in jobs, so that either can be in another process"},
 	{"worker", "scheduler/...", "scheduler and worker meet in jobs, so that either can be in another process"},
 	{"worker", "catalog/...", "a plan carries resolved specs: a running job keeps its meaning when a table changes"},
+	{"jobs/mapreduce", "jobs", "users' programs are built with it: they know no job, no worker and no store"},
+	{"jobs/mapreduce", "storage/...", "users' programs are built with it: they know no job, no worker and no store"},
 	{"worker", "sql/parser", "a worker gets plans, never text"},
 	{"worker", "sql/analyzer", "a worker gets plans, never names"},
 	{"jobs", "sql/...", "a hand-written job and a SQL stage are the same thing to scheduler and worker"},

@@ -45,6 +45,8 @@ type Runner struct {
 	Programs Programs
 	// Logs has what programs write to their logs; nil: it is dropped.
 	Logs Logs
+	// Children runs programs that are not part of Skep; nil: they are refused.
+	Children Launcher
 }
 
 // Logs keeps what attempts write.
@@ -69,14 +71,11 @@ func (r *Runner) Run(ctx context.Context, c *jobs.Context) error {
 	defer in.Close()
 	a.Input = in
 	a.Write = writer(c, w)
-	var log io.WriteCloser = dropped{}
-	if r.Logs != nil {
-		if log, err = r.Logs.Create(c.ID); err != nil {
-			return fault.Retryablef("open the log of %s: %w", c.ID, err)
-		}
-	}
+	log := &lazyLog{logs: r.Logs, id: c.ID}
 	a.Log = log
-	if p := r.Programs[w.Program]; p != nil {
+	if w.Artifact != "" {
+		err = r.child(ctx, c, w, a)
+	} else if p := r.Programs[w.Program]; p != nil {
 		err = mapreduce.Run(ctx, p, a)
 	} else {
 		err = fault.Bugf("mapreduce: there is no program %s here", w.Program)
@@ -86,11 +85,33 @@ func (r *Runner) Run(ctx context.Context, c *jobs.Context) error {
 	return errors.Join(err, log.Close())
 }
 
-// dropped is a log that nobody keeps.
-type dropped struct{}
+// lazyLog is the log of an attempt, which is made when something is written.
+type lazyLog struct {
+	logs Logs
+	id   jobs.AttemptID
+	to   io.WriteCloser
+	err  error
+}
 
-func (dropped) Write(p []byte) (int, error) { return len(p), nil }
-func (dropped) Close() error                { return nil }
+func (l *lazyLog) Write(p []byte) (int, error) {
+	if l.logs == nil {
+		return len(p), nil
+	}
+	if l.to == nil && l.err == nil {
+		l.to, l.err = l.logs.Create(l.id)
+	}
+	if l.err != nil {
+		return 0, l.err
+	}
+	return l.to.Write(p)
+}
+
+func (l *lazyLog) Close() error {
+	if l.to == nil {
+		return nil
+	}
+	return l.to.Close()
+}
 
 // input opens what the attempt reads.
 func (r *Runner) input(ctx context.Context, c *jobs.Context, w *Work, a *mapreduce.Attempt) (*input, error) {

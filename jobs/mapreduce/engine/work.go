@@ -67,6 +67,9 @@ func Build(ctx context.Context, r Request) (*jobs.Job, error) {
 	if r.Reduces < 0 || r.Reduces > maxReduces {
 		return nil, fault.Userf("%d reduces: want 1 to %d", r.Reduces, maxReduces)
 	}
+	if r.MaxAttempts < 0 {
+		return nil, fault.Userf("%d attempts: want at least 1", r.MaxAttempts)
+	}
 	if err := r.Limits.Validate(); err != nil {
 		return nil, err
 	}
