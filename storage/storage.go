@@ -245,7 +245,8 @@ type Server interface {
 	// order, with the given columns.
 	Get(ctx context.Context, id RegionID, keys []Key, at Timestamp, columns schema.Columns) (*batch.Batch, error)
 
-	// Put writes rows: columns (which include the key's) of b. Columns that
+	// Put writes rows: columns (which include the key's) of b, which begins with
+	// the partition ids if the table is partitioned. Columns that
 	// are absent keep the value of the row's current version, NULL in a new
 	// row. It returns once durable. The whole batch is atomic in this region.
 	Put(ctx context.Context, id RegionID, columns schema.Columns, b *batch.Batch) (Timestamp, error)

@@ -15,21 +15,37 @@ import (
 	"github.com/skepdb/skep/storage/rowkey"
 )
 
-// encoder returns the encoder of t's row key and where its columns are among
-// the given ones.
-func encoder(t *storage.Table, columns schema.Columns) (*rowkey.Encoder, []int, error) {
+// needKey refuses a table whose rows have no keys of their own.
+func needKey(t *storage.Table) error {
 	if !t.Keyed() {
-		return nil, nil, fault.Userf("table %s has no row key: rows can't be put, got or deleted by key", t.Name)
+		return fault.Userf("table %s has no row key: rows can't be put, got or deleted by key", t.Name)
 	}
-	key := make([]rowkey.Column, len(t.Key))
-	at := make([]int, len(t.Key))
-	for i, c := range t.KeyColumns() {
-		key[i] = rowkey.Column{Type: c.Type, Desc: t.Key[i].Desc}
-		if at[i] = columns.ByID(c.ID); at[i] < 0 {
-			return nil, nil, fault.Userf("table %s: column %s of the row key is missing", t.Name, c.Name)
+	return nil
+}
+
+// keyer makes the row keys of batches.
+type keyer struct {
+	encoder *rowkey.Encoder
+	at      []int  // the encoder's columns in the batch
+	suffix  []byte // of every key
+}
+
+// newKeyer returns a keyer of t's row key for batches with the given columns,
+// after one of partition ids if the table is partitioned.
+func newKeyer(t *storage.Table, columns schema.Columns) (*keyer, error) {
+	k := &keyer{encoder: rowkey.ForTable(t)}
+	first := 0
+	if t.Partitioned {
+		k.at, first = append(k.at, 0), 1
+	}
+	for _, c := range t.KeyColumns() {
+		i := columns.ByID(c.ID)
+		if i < 0 {
+			return nil, fault.Userf("table %s: column %s of the row key is missing", t.Name, c.Name)
 		}
+		k.at = append(k.at, first+i)
 	}
-	return rowkey.NewEncoder(key), at, nil
+	return k, nil
 }
 
 // group is what of some rows goes to one region.
@@ -38,18 +54,29 @@ type group struct {
 	rows   []int32
 }
 
-// keysOf encodes the row keys of a batch's rows, one after the other.
-func keysOf(e *rowkey.Encoder, at []int, b *batch.Batch) (data []byte, offsets []uint32, err error) {
-	cols := make([]arrow.Array, len(at))
-	for i, c := range at {
+// keys encodes the row keys of a batch's rows, one after the other.
+func (k *keyer) keys(b *batch.Batch) (data []byte, offsets []uint32, err error) {
+	cols := make([]arrow.Array, len(k.at))
+	for i, c := range k.at {
+		if c >= len(b.Columns) {
+			return nil, nil, fault.Bugf("a batch of %d columns has no column %d", len(b.Columns), c)
+		}
 		cols[i] = b.Columns[c]
 	}
-	binding, err := e.Bind(cols)
+	binding, err := k.encoder.Bind(cols)
 	if err != nil {
 		return nil, nil, err
 	}
 	n := b.Rows()
-	data, offsets = binding.AppendAll(make([]byte, 0, 16*n), make([]uint32, 0, n+1), b.Sel, b.Len)
+	data, offsets = make([]byte, 0, (16+len(k.suffix))*n), append(make([]uint32, 0, n+1), 0)
+	for i := range n {
+		row := i
+		if b.Sel != nil {
+			row = int(b.Sel[i])
+		}
+		data = append(binding.Append(data, row), k.suffix...)
+		offsets = append(offsets, uint32(len(data)))
+	}
 	return data, offsets, nil
 }
 
@@ -82,14 +109,17 @@ func regionOf(regions []storage.Region, key storage.Key) int {
 // Put implements storage.Store. Rows of one region are written together or not
 // at all; regions are written one after the other.
 func (s *Store) Put(ctx context.Context, t *storage.Table, columns schema.Columns, b *batch.Batch) error {
-	e, at, err := encoder(t, columns)
+	if err := needKey(t); err != nil {
+		return err
+	}
+	k, err := newKeyer(t, columns)
 	if err != nil {
 		return err
 	}
 	if b.Rows() == 0 {
 		return nil
 	}
-	data, offsets, err := keysOf(e, at, b)
+	data, offsets, err := k.keys(b)
 	if err != nil {
 		return fmt.Errorf("put into %s: %w", t.Name, err)
 	}
@@ -145,7 +175,7 @@ func keysByRegion(keys []storage.Key, regions []storage.Region) (out []struct {
 
 // Delete implements storage.Store.
 func (s *Store) Delete(ctx context.Context, t *storage.Table, keys []storage.Key) error {
-	if _, _, err := encoder(t, t.Columns); err != nil {
+	if err := needKey(t); err != nil {
 		return err
 	}
 	// Deleting again what was deleted before a region was found gone is fine.
@@ -169,7 +199,7 @@ func (s *Store) Delete(ctx context.Context, t *storage.Table, keys []storage.Key
 
 // Get implements storage.Store.
 func (s *Store) Get(ctx context.Context, t *storage.Table, keys []storage.Key, at storage.Timestamp, columns schema.Columns) (*batch.Batch, error) {
-	if _, _, err := encoder(t, t.Columns); err != nil {
+	if err := needKey(t); err != nil {
 		return nil, err
 	}
 	var out *batch.Batch

@@ -13,9 +13,9 @@ import (
 	"github.com/skepdb/skep/storage/rowkey"
 )
 
-// Stage implements storage.Store. Rows of a keyed table go to the servers of
-// their regions; a task's rows of a keyless table all go to one region, task k
-// to region k mod n. A region that is split meanwhile makes the attempt fail
+// Stage implements storage.Store. Rows of a keyed or partitioned table go to
+// the servers of their regions; a task's rows of any other all go to one region,
+// task k to region k mod n. A region that is split meanwhile makes the attempt fail
 // with a retryable error.
 func (s *Store) Stage(ctx context.Context, t *storage.Table, o storage.StageOptions) (storage.StageWriter, error) {
 	regions, err := s.regions(ctx, t, storage.Whole())
@@ -23,12 +23,17 @@ func (s *Store) Stage(ctx context.Context, t *storage.Table, o storage.StageOpti
 		return nil, fmt.Errorf("stage into %s: %w", t.Name, err)
 	}
 	w := &stageWriter{store: s, table: t, o: o, regions: regions, byWorker: map[cluster.WorkerID]storage.StageWriter{}}
-	if !t.Keyed() {
+	if !t.Keyed() && !t.Partitioned {
 		w.regions = []storage.Region{regions[max(o.Task, 0)%len(regions)]}
 		return w, nil
 	}
-	if w.encoder, w.at, err = encoder(t, t.Columns); err != nil {
+	if w.keyer, err = newKeyer(t, t.Columns); err != nil {
 		return nil, err
+	}
+	if !t.Keyed() {
+		// Which ordinal a row gets its server decides. Only a region cut between
+		// the ordinals of this very task could tell.
+		w.keyer.suffix = rowkey.AppendImplicit(nil, rowkey.Stripe(o.Task), uint64(o.Txn), uint32(o.Task), 0)
 	}
 	w.one = !slices.ContainsFunc(regions, func(r storage.Region) bool { return r.Worker != regions[0].Worker })
 	return w, nil
@@ -39,9 +44,8 @@ type stageWriter struct {
 	table    *storage.Table
 	o        storage.StageOptions
 	regions  []storage.Region
-	encoder  *rowkey.Encoder
-	at       []int
-	one      bool // all regions are one worker's
+	keyer    *keyer // nil: all rows go to one region
+	one      bool   // all regions are one worker's
 	byWorker map[cluster.WorkerID]storage.StageWriter
 	order    []cluster.WorkerID // of byWorker
 	done     bool
@@ -79,14 +83,14 @@ func (w *stageWriter) Write(ctx context.Context, b *batch.Batch) error {
 	if b.Rows() == 0 {
 		return nil
 	}
-	if w.one || w.encoder == nil {
+	if w.one || w.keyer == nil {
 		sw, err := w.to(ctx, w.regions[0].Worker)
 		if err != nil {
 			return err
 		}
 		return sw.Write(ctx, b)
 	}
-	data, offsets, err := keysOf(w.encoder, w.at, b)
+	data, offsets, err := w.keyer.keys(b)
 	if err != nil {
 		return fmt.Errorf("stage into %s: %w", w.table.Name, err)
 	}

@@ -19,7 +19,7 @@ func testManifest() *manifest {
 	e := entry{file: 300, clip: storage.KeyRange{Start: storage.Key("a")}, begin: 7 << 20, meta: meta}
 	return &manifest{
 		edit: 5,
-		table: &storage.Table{ID: 7, Name: "default.t", Version: 2, Key: []storage.KeyColumn{{Column: 1}, {Column: 4, Desc: true}}, Columns: schema.Columns{
+		table: &storage.Table{ID: 7, Name: "default.t", Version: 2, Partitioned: true, Key: []storage.KeyColumn{{Column: 1}, {Column: 4, Desc: true}}, Columns: schema.Columns{
 			{ID: 1, Name: "id", Type: schema.BigIntType, NotNull: true, Comment: "the key"},
 			{ID: 4, Name: "price", Type: schema.DecimalType(38, 9)},
 			{ID: 9, Name: "tags", Type: schema.Type{Kind: schema.Array, Nested: &schema.Nested{Fields: []schema.Field{{Name: "item", Type: schema.VarcharType(20)}}}}},

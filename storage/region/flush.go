@@ -248,7 +248,7 @@ func (m *manifest) mayHold(key storage.Key) bool {
 func (r *region) writeFlushed(ctx context.Context, o Options, m *manifest, old []generation, floor storage.Timestamp, since eras, id uint64, kept survey) (segment.Meta, error) {
 	w, err := segment.Create(segment.Options{
 		FS: r.st.folder.FS(), Path: r.st.filePath(r.table.ID, id),
-		Columns: r.table.Columns, SchemaVersion: r.table.Version, Key: r.table.Key,
+		Columns: r.table.Columns, SchemaVersion: r.table.Version, Key: r.table.Key, Partitioned: r.table.Partitioned,
 		Versions: true, Tombstones: kept.tombstones > 0, RowGroupRows: o.RowGroupRows,
 	})
 	if err != nil {

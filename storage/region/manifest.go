@@ -187,7 +187,7 @@ func appendTable(dst []byte, t *storage.Table) []byte {
 		dst = binary.AppendUvarint(dst, uint64(k.Column))
 		dst = appendBool(dst, k.Desc)
 	}
-	return dst
+	return appendBool(dst, t.Partitioned)
 }
 
 func (d *decoder) table() *storage.Table {
@@ -203,6 +203,7 @@ func (d *decoder) table() *storage.Table {
 		}
 		t.Key = append(t.Key, k)
 	}
+	t.Partitioned = d.bool()
 	return t
 }
 

@@ -89,8 +89,12 @@ func (r *region) checkPut(columns schema.Columns, b *batch.Batch) (*putRows, err
 	if !t.Keyed() {
 		return nil, fault.Userf("the table has no row key, so rows can't be put by key; load or insert them")
 	}
-	if len(columns) != len(b.Columns) {
-		return nil, fault.Bugf("%d columns are named, the batch has %d", len(columns), len(b.Columns))
+	ids, arrays, err := partitionIDs(t, b)
+	if err != nil {
+		return nil, err
+	}
+	if len(columns) != len(arrays) {
+		return nil, fault.Bugf("%d columns are named, the batch has %d", len(columns), len(arrays))
 	}
 	p := &putRows{table: t, columns: columns, cols: make([]column, len(columns)), from: make([]int, len(t.Columns))}
 	for i := range p.from {
@@ -105,19 +109,19 @@ func (r *region) checkPut(columns schema.Columns, b *batch.Batch) (*putRows, err
 		if p.from[at] >= 0 {
 			return nil, fault.Userf("column %s is named twice", own.Name)
 		}
-		if err := checkArray(own, c.Type, b.Columns[i], b.Len); err != nil {
+		if err := checkArray(own, c.Type, arrays[i], b.Len); err != nil {
 			return nil, err
 		}
 		p.from[at] = i
-		p.cols[i] = openColumn(own.Type, b.Columns[i])
+		p.cols[i] = openColumn(own.Type, arrays[i])
 	}
-	keyCols := make([]arrow.Array, len(t.Key))
-	for i, k := range r.keys {
+	keyCols := ids
+	for _, k := range r.keys {
 		at := p.from[t.Columns.ByID(k.ID)]
 		if at < 0 {
 			return nil, fault.Userf("the row-key column %s is missing", k.Name)
 		}
-		keyCols[i] = b.Columns[at]
+		keyCols = append(keyCols, arrays[at])
 	}
 	for i, c := range t.Columns {
 		if p.from[i] < 0 {
@@ -169,6 +173,23 @@ func checkArray(c schema.Column, t schema.Type, a arrow.Array, n int) error {
 		return fault.Bugf("column %s has %d values, the batch %d", c.Name, a.Len(), n)
 	}
 	return nil
+}
+
+// partitionIDs takes the column of partition ids, if the table has them, off a
+// batch's columns. There must be one for each row, and none may be 0.
+func partitionIDs(t *storage.Table, b *batch.Batch) (ids, rest []arrow.Array, err error) {
+	if !t.Partitioned {
+		return nil, b.Columns, nil
+	}
+	if len(b.Columns) == 0 || b.Columns[0].DataType().ID() != arrow.INT32 || b.Columns[0].Len() != b.Len || b.Columns[0].NullN() > 0 {
+		return nil, nil, fault.Bugf("table %s is partitioned, but the batch doesn't begin with a column of partition ids", t.Name)
+	}
+	for i, id := range batch.Values[int32](b.Columns[0]) {
+		if id == 0 && (b.Sel == nil || slices.Contains(b.Sel, int32(i))) {
+			return nil, nil, fault.Bugf("row %d of table %s has no partition id", i, t.Name)
+		}
+	}
+	return b.Columns[:1:1], b.Columns[1:], nil
 }
 
 // sort orders rows by key and keeps the last of each key.
@@ -395,7 +416,7 @@ func (s *Server) delete(ctx context.Context, r *region, keys []storage.Key) (sto
 		if err != nil {
 			return 0, fmt.Errorf("key %x: %w", []byte(k), err)
 		}
-		values[i] = appendTombstone(nil, r.keys, key)
+		values[i] = appendTombstone(nil, r.keys, key[len(key)-len(r.keys):]) // without a partition id
 	}
 	r.latch.RLock()
 	defer r.latch.RUnlock()

@@ -57,11 +57,7 @@ type version struct {
 
 func newRegion(st *store, m *manifest) *region {
 	r := &region{id: m.region.ID, st: st, table: m.table, rng: m.region.Range, keys: m.table.KeyColumns()}
-	columns := make([]rowkey.Column, len(r.keys))
-	for i, c := range r.keys {
-		columns[i] = rowkey.Column{Type: c.Type, Desc: m.table.Key[i].Desc}
-	}
-	r.enc = rowkey.NewEncoder(columns)
+	r.enc = rowkey.ForTable(m.table)
 	return r
 }
 

@@ -26,7 +26,8 @@ type stageWriter struct {
 	o       storage.StageOptions
 	regions []storage.Region // by key
 	enc     *rowkey.Encoder
-	keyCols []int // positions of the row key's columns
+	keyCols []int        // positions of the row key's columns
+	ids     *implicitIDs // of a keyless, partitioned table
 
 	out    *stageFile // being written
 	files  []*stageFile
@@ -48,7 +49,7 @@ type stageFile struct {
 	rng  storage.KeyRange // of the region it is for
 	w    *segment.Writer
 	meta segment.Meta
-	runs *segment.Run // of a keyless table
+	runs runList // of a keyless table
 }
 
 // Stage implements storage.Server.
@@ -67,12 +68,13 @@ func (s *Server) Stage(ctx context.Context, t *storage.Table, regions []storage.
 			return nil, fault.Bugf("stage into %s: region %d of table %d in folder %d can't be meant", t.Name, r.ID, r.Table, r.Folder)
 		}
 	}
-	columns := make([]rowkey.Column, len(t.Key))
-	for i, c := range t.KeyColumns() {
-		columns[i] = rowkey.Column{Type: c.Type, Desc: t.Key[i].Desc}
+	for _, c := range t.KeyColumns() {
 		w.keyCols = append(w.keyCols, t.Columns.ByID(c.ID))
 	}
-	w.enc = rowkey.NewEncoder(columns)
+	w.enc = rowkey.ForTable(t)
+	if t.Partitioned && !t.Keyed() {
+		w.ids = newImplicitIDs(o)
+	}
 	return w, nil
 }
 
@@ -102,15 +104,30 @@ func (w *stageWriter) write(ctx context.Context, b *batch.Batch) error {
 	if b.Rows() == 0 {
 		return nil
 	}
+	ids, arrays, err := partitionIDs(w.t, b)
+	if err != nil {
+		return err
+	}
+	b = &batch.Batch{Columns: arrays, Len: b.Len, Sel: b.Sel}
 	if err := w.checkBatch(b); err != nil {
 		return err
 	}
-	if !w.t.Keyed() {
+	var keys segment.Keys
+	switch {
+	case w.ids != nil:
+		if w.ids.ascend(batch.Values[int32](ids[0]), b.Sel) {
+			return w.writeSorted(b, w.ids.keys(batch.Values[int32](ids[0]), b.Sel))
+		}
+		if err := w.stopStreaming(); err != nil {
+			return err
+		}
+		keys = w.ids.keys(batch.Values[int32](ids[0]), b.Sel)
+	case !w.t.Keyed():
 		return w.writeKeyless(b)
-	}
-	keys, err := w.keysOf(b)
-	if err != nil {
-		return err
+	default:
+		if keys, err = w.keysOf(ids, b); err != nil {
+			return err
+		}
 	}
 	if w.o.Sorted {
 		return w.writeSorted(b, keys)
@@ -151,10 +168,10 @@ func (w *stageWriter) checkBatch(b *batch.Batch) error {
 	return nil
 }
 
-func (w *stageWriter) keysOf(b *batch.Batch) (segment.Keys, error) {
-	cols := make([]arrow.Array, len(w.keyCols))
-	for i, c := range w.keyCols {
-		cols[i] = b.Columns[c]
+func (w *stageWriter) keysOf(ids []arrow.Array, b *batch.Batch) (segment.Keys, error) {
+	cols := ids
+	for _, c := range w.keyCols {
+		cols = append(cols, b.Columns[c])
 	}
 	bound, err := w.enc.Bind(cols)
 	if err != nil {
@@ -177,7 +194,7 @@ func (w *stageWriter) create(st *store, rng storage.KeyRange) (*stageFile, error
 	f := &stageFile{st: st, id: st.newFile(), rng: rng}
 	sw, err := segment.Create(segment.Options{
 		FS: st.folder.FS(), Path: st.filePath(w.t.ID, f.id),
-		Columns: w.t.Columns, SchemaVersion: w.t.Version, Key: w.t.Key, RowGroupRows: w.s.o.RowGroupRows,
+		Columns: w.t.Columns, SchemaVersion: w.t.Version, Key: w.t.Key, Partitioned: w.t.Partitioned, RowGroupRows: w.s.o.RowGroupRows,
 	})
 	if err != nil {
 		st.doneWriting(f.id)
@@ -193,10 +210,7 @@ func (w *stageWriter) finishFile() error {
 	if f == nil {
 		return nil
 	}
-	if f.runs != nil {
-		f.runs.Count = f.w.Rows()
-		f.w.SetRuns([]segment.Run{*f.runs})
-	}
+	f.w.SetRuns(f.runs)
 	meta, err := f.w.Finish()
 	if err != nil {
 		return err
@@ -220,9 +234,10 @@ func (w *stageWriter) writeKeyless(b *batch.Batch) error {
 		if err != nil {
 			return err
 		}
-		f.runs = &segment.Run{Stripe: stripe, Load: uint64(w.o.Txn), Task: uint32(w.o.Task)}
+		f.runs = runList{{Stripe: stripe, Load: uint64(w.o.Txn), Task: uint32(w.o.Task)}}
 		w.out = f
 	}
+	w.out.runs[0].Count += int64(b.Rows())
 	return w.out.w.Append(segment.Rows{Batch: b})
 }
 
@@ -280,7 +295,7 @@ func (w *stageWriter) writeSorted(b *batch.Batch, keys segment.Keys) error {
 				return err
 			}
 		}
-		if err := w.out.w.Append(segment.Rows{Batch: rowsOf(b, from, to), Keys: segment.Keys{Offsets: keys.Offsets[from : to+1], Data: keys.Data}}); err != nil {
+		if err := w.out.append(rowsOf(b, from, to), segment.Keys{Offsets: keys.Offsets[from : to+1], Data: keys.Data}, w.t); err != nil {
 			return err
 		}
 		from = to
@@ -322,12 +337,13 @@ func (w *stageWriter) spill(ctx context.Context) error {
 	}
 	w.runs = append(w.runs, f)
 	dups, err := w.sorter.drain(ctx, func(b *batch.Batch, keys segment.Keys) error {
-		return f.w.Append(segment.Rows{Batch: b, Keys: keys})
+		return f.append(b, keys, w.t)
 	})
 	if err != nil {
 		return err
 	}
 	w.dups += dups
+	f.w.SetRuns(f.runs)
 	f.meta, err = f.w.Finish()
 	return err
 }

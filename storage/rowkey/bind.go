@@ -17,6 +17,7 @@ import (
 // types once, not once a row.
 type Binding struct {
 	sources []source
+	ids     []int32   // partition ids; nil: keys have none
 	one     [1]source // sources of a key of one column, without allocating
 }
 
@@ -49,6 +50,16 @@ func (e *Encoder) Bind(cols []arrow.Array) (*Binding, error) {
 }
 
 func (b *Binding) bind(e *Encoder, cols []arrow.Array) error {
+	if e.partitioned {
+		ids, ok := (*array.Int32)(nil), false
+		if len(cols) > 0 {
+			ids, ok = cols[0].(*array.Int32)
+		}
+		if !ok || ids.NullN() > 0 {
+			return fault.Bugf("row key: no column of partition ids before those of the key")
+		}
+		b.ids, cols = ids.Int32Values(), cols[1:]
+	}
 	if len(cols) != len(e.columns) {
 		return fault.Bugf("row key: %d arrays for %d key columns", len(cols), len(e.columns))
 	}
@@ -126,6 +137,9 @@ func (s *source) set(c Column, a arrow.Array) bool {
 
 // Append appends to dst the key of a row.
 func (b *Binding) Append(dst []byte, row int) []byte {
+	if b.ids != nil {
+		dst = binary.BigEndian.AppendUint32(dst, uint32(b.ids[row]))
+	}
 	for i := range b.sources {
 		s := &b.sources[i]
 		if s.nulls != nil && s.nulls.IsNull(row) {

@@ -11,13 +11,22 @@ import (
 )
 
 // Decode returns the values of a key. It accepts exactly the keys that Append
-// makes. A char comes without its trailing blanks, -0 as 0.
+// makes; of a partitioned table's the partition id comes first. A char comes without its trailing blanks, -0 as 0.
 func (e *Encoder) Decode(key storage.Key) ([]schema.Datum, error) {
-	out := make([]schema.Datum, len(e.columns))
+	out := make([]schema.Datum, 0, 1+len(e.columns))
 	rest := []byte(key)
+	if e.partitioned {
+		id, ok := Partition(key)
+		if !ok {
+			return nil, fault.Bugf("row key %x: too short for a partition id", []byte(key))
+		}
+		out = append(out, schema.Datum{Type: schema.IntType, I: int64(int32(id))})
+		rest = rest[4:]
+	}
 	for i, c := range e.columns {
-		var ok bool
-		if out[i], rest, ok = decodeColumn(c, rest); !ok {
+		d, after, ok := decodeColumn(c, rest)
+		out, rest = append(out, d), after
+		if !ok {
 			return nil, fault.Bugf("row key %x: byte %d isn't part of a %s (key column %d)", []byte(key), len(key)-len(rest), c.Type, i+1)
 		}
 	}

@@ -10,6 +10,7 @@ package rowkey
 import (
 	"encoding/binary"
 	"math"
+	"math/bits"
 	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -38,11 +39,40 @@ const (
 )
 
 // Encoder encodes keys of some columns. Safe for concurrent use.
-type Encoder struct{ columns []Column }
+type Encoder struct {
+	columns     []Column
+	partitioned bool // a partition id comes before the columns
+}
 
 // NewEncoder returns an encoder of keys with these columns, each of a
 // primitive type.
 func NewEncoder(columns []Column) *Encoder { return &Encoder{columns: columns} }
+
+// ForTable returns an encoder of a table's row keys. If the table is
+// partitioned, the partition id counts as a first key column of type int: its
+// array, without nulls, comes before those of the others, its value too. Of a
+// keyless table the encoder makes that prefix alone.
+func ForTable(t *storage.Table) *Encoder {
+	e := &Encoder{columns: make([]Column, len(t.Key)), partitioned: t.Partitioned}
+	for i, c := range t.KeyColumns() {
+		e.columns[i] = Column{Type: c.Type, Desc: t.Key[i].Desc}
+	}
+	return e
+}
+
+// AppendPartition appends a partition id as row keys begin with it.
+func AppendPartition(dst []byte, id storage.PartitionID) []byte {
+	return binary.BigEndian.AppendUint32(dst, uint32(id))
+}
+
+// Partition returns the partition id that a key of a partitioned table begins
+// with; false if it is too short.
+func Partition(key storage.Key) (storage.PartitionID, bool) {
+	if len(key) < 4 {
+		return 0, false
+	}
+	return storage.PartitionID(binary.BigEndian.Uint32(key)), true
+}
 
 // Append appends to dst the key of a row: cols are the key columns' arrays,
 // text ones plain or dictionary-coded. For many rows of the same arrays, Bind
@@ -58,10 +88,17 @@ func (e *Encoder) Append(dst []byte, cols []arrow.Array, row int) ([]byte, error
 // AppendDatums appends to dst the key of these values, which must have the
 // key columns' types. On an error dst comes back as it was.
 func (e *Encoder) AppendDatums(dst []byte, values []schema.Datum) ([]byte, error) {
+	out := dst
+	if e.partitioned {
+		if len(values) == 0 || values[0].Null || values[0].Type.Kind != schema.Int {
+			return dst, fault.Bugf("row key: no partition id before the values %v", values)
+		}
+		out = AppendPartition(out, storage.PartitionID(values[0].I))
+		values = values[1:]
+	}
 	if len(values) != len(e.columns) {
 		return dst, fault.Bugf("row key: %d values for %d key columns", len(values), len(e.columns))
 	}
-	out := dst
 	for i, c := range e.columns {
 		v := values[i]
 		if v.Null {
@@ -174,6 +211,10 @@ func AppendImplicit(dst []byte, stripe uint16, load uint64, task uint32, ordinal
 	dst = binary.BigEndian.AppendUint32(dst, task)
 	return binary.BigEndian.AppendUint64(dst, ordinal)
 }
+
+// Stripe returns the stripe for the rows that a task loads into a partition: of
+// few tasks as of many it spreads them evenly.
+func Stripe(task int) uint16 { return bits.Reverse16(uint16(task)) }
 
 // ParseImplicit is the inverse of Implicit; false for other keys.
 func ParseImplicit(key storage.Key) (stripe uint16, load uint64, task uint32, ordinal uint64, ok bool) {

@@ -74,7 +74,7 @@ func (f *Fixture) PutColumns(columns schema.Columns, rows ...string) storage.Tim
 	n := 0
 	for i, c := range rows[0] {
 		if c == '|' {
-			if n++; n == len(f.Table.Key) {
+			if n++; n == len(Written(f.Table, f.Table.KeyColumns())) {
 				key = rows[0][:i]
 				break
 			}
@@ -83,7 +83,7 @@ func (f *Fixture) PutColumns(columns schema.Columns, rows ...string) storage.Tim
 	if key == "" {
 		key = rows[0]
 	}
-	ts, err := f.Server.Put(context.Background(), f.Region(Key(f.Table, key)), columns, Rows(columns, rows...))
+	ts, err := f.Server.Put(context.Background(), f.Region(Key(f.Table, key)), columns, Rows(Written(f.Table, columns), rows...))
 	f.ok(err)
 	return ts
 }
@@ -121,7 +121,7 @@ func (f *Fixture) TryStage(o storage.StageOptions, rows ...string) (storage.Stag
 	}
 	// In several batches, so that order across them matters.
 	for part := range slices.Chunk(rows, max(3, len(rows)/50)) {
-		if err := w.Write(context.Background(), Rows(f.columns, part...)); err != nil {
+		if err := w.Write(context.Background(), Rows(Written(f.Table, f.columns), part...)); err != nil {
 			return storage.Staged{}, errors.Join(err, w.Abort())
 		}
 	}

@@ -51,14 +51,19 @@ func parse(columns schema.Columns, row string) []schema.Datum {
 	return out
 }
 
-// Key returns the row key of a row of key-column values, written as for Rows.
-func Key(t *storage.Table, values string) storage.Key {
-	columns := t.KeyColumns()
-	kinds := make([]rowkey.Column, len(columns))
-	for i, c := range columns {
-		kinds[i] = rowkey.Column{Type: c.Type, Desc: t.Key[i].Desc}
+// Written returns the columns of what is put or staged: of a partitioned
+// table's the partition id comes first.
+func Written(t *storage.Table, columns schema.Columns) schema.Columns {
+	if !t.Partitioned {
+		return columns
 	}
-	k, err := rowkey.NewEncoder(kinds).AppendDatums(nil, parse(columns, values))
+	return append(schema.Columns{{Name: "partition", Type: schema.IntType}}, columns...)
+}
+
+// Key returns the row key of a row of key-column values, written as for Rows;
+// those of a partitioned table begin with the partition id.
+func Key(t *storage.Table, values string) storage.Key {
+	k, err := rowkey.ForTable(t).AppendDatums(nil, parse(Written(t, t.KeyColumns()), values))
 	if err != nil {
 		panic(err)
 	}

@@ -193,7 +193,7 @@ func TestWriteFaults(t *testing.T) {
 // FuzzMeta: no entry panics; what decodes encodes to the same.
 func FuzzMeta(f *testing.F) {
 	m := Meta{Rows: 3, Bytes: 100, Checksum: 7, Columns: []schema.ColumnID{1, 2}, FirstKey: storage.Key("a"), LastKey: storage.Key("b"),
-		Runs: []Run{{1, 2, 3, 4, 3}}, RowGroups: []RowGroup{{FirstKey: storage.Key("a"), Rows: 3, Bytes: 90}}}
+		Runs: []Run{{7, 1, 2, 3, 4, 3}}, RowGroups: []RowGroup{{FirstKey: storage.Key("a"), Rows: 3, Bytes: 90}}}
 	b, err := m.MarshalBinary()
 	if err != nil {
 		f.Fatal(err)

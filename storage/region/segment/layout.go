@@ -6,7 +6,6 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 	"github.com/skepdb/skep/internal/fault"
 	"github.com/skepdb/skep/schema"
-	"github.com/skepdb/skep/storage"
 )
 
 // Field ids of the columns that Skep adds. Table columns have lower ones.
@@ -133,7 +132,7 @@ func layout(o *Options) ([]column, error) {
 		p, _ := physicalOf(t)
 		out = append(out, column{field, name, t, p, false})
 	}
-	if len(o.Key) > 0 && plainKey(o.Columns, o.Key) < 0 {
+	if len(o.Key) > 0 && plainKey(o) < 0 {
 		extra(keyField, "_key", schema.BinaryType)
 	}
 	if o.Versions {
@@ -149,11 +148,12 @@ func layout(o *Options) ([]column, error) {
 // their order, so that a file needs no encoded key column; -1 without one.
 // Floats are out for NaN and -0, which encode as less than they are, and char
 // for its blanks.
-func plainKey(columns schema.Columns, key []storage.KeyColumn) int {
-	if len(key) != 1 || key[0].Desc {
+func plainKey(o *Options) int {
+	if len(o.Key) != 1 || o.Key[0].Desc || o.Partitioned {
 		return -1
 	}
-	i := columns.ByID(key[0].Column)
+	columns := o.Columns
+	i := columns.ByID(o.Key[0].Column)
 	if i < 0 {
 		return -1
 	}

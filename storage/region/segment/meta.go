@@ -45,13 +45,22 @@ func (m *Meta) Overlaps(r storage.KeyRange) bool {
 // ImplicitKey appends to dst the row id of the row at a position. The
 // position must be below Rows and the segment of a keyless table.
 func (m *Meta) ImplicitKey(dst []byte, row int64) []byte {
-	for _, r := range m.Runs {
+	for i := range m.Runs {
+		r := &m.Runs[i]
 		if row < r.Count {
-			return rowkey.AppendImplicit(dst, r.Stripe, r.Load, r.Task, r.Ordinal+uint64(row))
+			return r.appendKey(dst, row)
 		}
 		row -= r.Count
 	}
 	return dst
+}
+
+// appendKey appends the row id of the run's row i to dst.
+func (r *Run) appendKey(dst []byte, i int64) []byte {
+	if r.Partition != 0 {
+		dst = rowkey.AppendPartition(dst, r.Partition)
+	}
+	return rowkey.AppendImplicit(dst, r.Stripe, r.Load, r.Task, r.Ordinal+uint64(i))
 }
 
 // setImplicitKeys completes the keys of a keyless table's segment from Runs,
@@ -59,15 +68,16 @@ func (m *Meta) ImplicitKey(dst []byte, row int64) []byte {
 func (m *Meta) setImplicitKeys() error {
 	var rows int64
 	var last []byte
-	for _, r := range m.Runs {
+	for i := range m.Runs {
+		r := &m.Runs[i]
 		if r.Count <= 0 || r.Ordinal+uint64(r.Count-1) < r.Ordinal {
 			return fault.Bugf("a run of %d row ids from ordinal %d", r.Count, r.Ordinal)
 		}
-		first := rowkey.Implicit(r.Stripe, r.Load, r.Task, r.Ordinal)
+		first := r.appendKey(nil, 0)
 		if last != nil && bytes.Compare(last, first) >= 0 {
-			return fault.Bugf("row id runs out of order: %x comes after %x", []byte(first), last)
+			return fault.Bugf("row id runs out of order: %x comes after %x", first, last)
 		}
-		last = rowkey.Implicit(r.Stripe, r.Load, r.Task, r.Ordinal+uint64(r.Count-1))
+		last = r.appendKey(nil, r.Count-1)
 		rows += r.Count
 	}
 	if rows != m.Rows {
@@ -84,13 +94,33 @@ func (m *Meta) setImplicitKeys() error {
 // searchImplicit returns the first row whose implicit id is at least key.
 func (m *Meta) searchImplicit(key storage.Key) int64 {
 	var row int64
-	for _, r := range m.Runs {
-		if bytes.Compare(rowkey.Implicit(r.Stripe, r.Load, r.Task, r.Ordinal+uint64(r.Count-1)), key) >= 0 {
+	var buf []byte
+	for i := range m.Runs {
+		r := &m.Runs[i]
+		if buf = r.appendKey(buf[:0], r.Count-1); bytes.Compare(buf, key) >= 0 {
 			return row + int64(sort.Search(int(r.Count-1), func(i int) bool {
-				return bytes.Compare(rowkey.Implicit(r.Stripe, r.Load, r.Task, r.Ordinal+uint64(i)), key) >= 0
+				buf = r.appendKey(buf[:0], int64(i))
+				return bytes.Compare(buf, key) >= 0
 			}))
 		}
 		row += r.Count
 	}
 	return row
+}
+
+// runCursor gives the implicit ids of rows that are asked for in order.
+type runCursor struct {
+	runs  []Run
+	first int64 // row of the file where runs[0] begins
+}
+
+func (c *runCursor) appendKey(dst []byte, row int64) []byte {
+	for len(c.runs) > 0 && row >= c.first+c.runs[0].Count {
+		c.first += c.runs[0].Count
+		c.runs = c.runs[1:]
+	}
+	if len(c.runs) == 0 {
+		return dst
+	}
+	return c.runs[0].appendKey(dst, row-c.first)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/skepdb/skep/storage"
 )
 
-const metaVersion = 1
+const metaVersion = 2
 
 // Flags of an encoded Meta.
 const (
@@ -39,7 +39,7 @@ func (m *Meta) MarshalBinary() ([]byte, error) {
 	}
 	b = binary.AppendUvarint(b, uint64(len(m.Runs)))
 	for _, r := range m.Runs {
-		for _, v := range []uint64{uint64(r.Stripe), r.Load, uint64(r.Task), r.Ordinal, uint64(r.Count)} {
+		for _, v := range []uint64{uint64(r.Partition), uint64(r.Stripe), r.Load, uint64(r.Task), r.Ordinal, uint64(r.Count)} {
 			b = binary.AppendUvarint(b, v)
 		}
 	}
@@ -119,7 +119,7 @@ func (m *Meta) UnmarshalBinary(data []byte) error {
 		out.Columns = append(out.Columns, schema.ColumnID(r.int()))
 	}
 	for range r.count() {
-		out.Runs = append(out.Runs, Run{uint16(r.uint()), r.uint(), uint32(r.uint()), r.uint(), r.int()})
+		out.Runs = append(out.Runs, Run{storage.PartitionID(r.uint()), uint16(r.uint()), r.uint(), uint32(r.uint()), r.uint(), r.int()})
 	}
 	var row int64
 	for range r.count() {

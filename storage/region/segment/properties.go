@@ -25,6 +25,8 @@ type fileSchema struct {
 	Version int          `json:"version"` // of the table's schema
 	Columns []fileColumn `json:"columns"`
 	Key     []fileKey    `json:"key"`
+	// Partitioned: row keys begin with a partition id.
+	Partitioned bool `json:"partitioned,omitempty"`
 }
 
 type fileColumn struct {
@@ -49,7 +51,7 @@ type nanChunk struct {
 
 // writeProperties adds the footer's key-value metadata.
 func (w *Writer) writeProperties() error {
-	s := fileSchema{Version: w.o.SchemaVersion}
+	s := fileSchema{Version: w.o.SchemaVersion, Partitioned: w.o.Partitioned}
 	for _, c := range w.o.Columns {
 		s.Columns = append(s.Columns, fileColumn{c.ID, c.Type.String(), c.Type.Kind, c.Type.Precision, c.Type.Scale, c.Type.Length})
 	}

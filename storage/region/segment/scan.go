@@ -499,7 +499,8 @@ func (s *Scanner) keys(c *Chunk, n int) error {
 		c.Keys = Keys{Offsets: offsets, Data: v.data}
 		return nil
 	}
-	add := func(dst []byte, i int) []byte { return s.r.meta.ImplicitKey(dst, c.Row+int64(i)) }
+	run := runCursor{runs: s.r.meta.Runs}
+	add := func(dst []byte, i int) []byte { return run.appendKey(dst, c.Row+int64(i)) }
 	if s.r.plain >= 0 {
 		chunk, err := s.chunk(s.r.plain)
 		if err != nil {

@@ -51,11 +51,12 @@ func (k *Keys) Append(key storage.Key) {
 // Run is a run of implicit row ids: Base (see rowkey.Implicit) and those that
 // follow it, Count in all.
 type Run struct {
-	Stripe  uint16
-	Load    uint64
-	Task    uint32
-	Ordinal uint64 // of the first row
-	Count   int64
+	Partition storage.PartitionID `json:",omitempty"` // 0: the table isn't partitioned
+	Stripe    uint16
+	Load      uint64
+	Task      uint32
+	Ordinal   uint64 // of the first row
+	Count     int64
 }
 
 // Options say what a Writer writes.
@@ -68,6 +69,9 @@ type Options struct {
 	// Key is the declared row key. Empty: row ids are implicit, Append gets
 	// no keys and Finish needs the runs set by SetRuns.
 	Key []storage.KeyColumn
+	// Partitioned: row keys begin with a partition id, so that Append can't make
+	// them of the key columns.
+	Partitioned bool
 	// Versions: each row has a begin timestamp of its own, and a key may have
 	// several versions, newest first. Otherwise one timestamp, kept outside
 	// the file, serves all rows: a staged load doesn't know its commit time.
@@ -89,7 +93,7 @@ type Rows struct {
 	// tombstone has its key columns set and NULL elsewhere.
 	Batch *batch.Batch
 	// Keys, Begin and Deleted have one entry for each selected row.
-	Keys    Keys                // zero: computed from the key columns
+	Keys    Keys                // zero: computed from the key columns, unless Options.Partitioned
 	Begin   []storage.Timestamp // with Options.Versions
 	Deleted []bool              // with Options.Tombstones; nil: none
 }

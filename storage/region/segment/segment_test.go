@@ -726,7 +726,7 @@ func TestImplicit(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	w.SetRuns([]Run{{1, 9, 0, 100, 7000}, {1, 9, 2, 0, 12_999}, {3, 1, 0, 5, 1}})
+	w.SetRuns([]Run{{0, 1, 9, 0, 100, 7000}, {0, 1, 9, 2, 0, 12_999}, {0, 3, 1, 0, 5, 1}})
 	m, err := w.Finish()
 	if err != nil {
 		t.Fatal(err)

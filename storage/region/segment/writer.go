@@ -83,7 +83,7 @@ func Create(o Options) (*Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &Writer{o: o, columns: columns, plain: plainKey(o.Columns, o.Key), pending: make([][]arrow.Array, len(columns))}
+	w := &Writer{o: o, columns: columns, plain: plainKey(&o), pending: make([][]arrow.Array, len(columns))}
 	keys := make([]rowkey.Column, len(o.Key))
 	for i, k := range o.Key {
 		at := o.Columns.ByID(k.Column)
@@ -231,7 +231,7 @@ func (w *Writer) append(r Rows) error {
 	}
 	keys := r.Keys
 	if len(w.o.Key) > 0 {
-		if keys.Len() == 0 {
+		if keys.Len() == 0 && !w.o.Partitioned {
 			cols := make([]arrow.Array, len(w.keyAt))
 			for i, at := range w.keyAt {
 				cols[i] = arrays[at]
