@@ -417,6 +417,19 @@ func bindTruncNumber(args []schema.Type, constants []*schema.Datum) (Signature, 
 		}
 		s.Kernel = byWidth(t, truncInts[int8](t, whole), truncInts[int16](t, whole), truncInts[int32](t, whole), truncInts[int64](t, whole))
 	}
+	if k := s.Kernel; len(args) == 2 { // NULL places are none, in Hive
+		zero := Vector{Array: batch.NewFixed(schema.IntType.Arrow(), []int32{0}, nil), Const: true}
+		s.Kernel = func(c *Context, n int, args []Vector) (Vector, error) {
+			if args[1].Const && !args[1].isNull() || args[1].Array.NullN() == 0 {
+				return k(c, n, args)
+			}
+			which, known := make([]int32, n), validBits(n, args[1])
+			for i := range which {
+				which[i] = 1 - int32(known[i>>3]>>(uint(i)&7)&1)
+			}
+			return k(c, n, []Vector{args[0], Select(schema.IntType, which, []Vector{args[1], zero})})
+		}
+	}
 	return s, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"math"
+	"strings"
 	"sync/atomic"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -15,8 +16,8 @@ import (
 
 func addComparisons(r *Registry) {
 	for _, op := range []comparison{eq, ne, lt, le, gt, ge} {
-		r.add(op.name(), func(args []schema.Type) (Signature, error) {
-			t, err := comparable2(args)
+		r.addConstant(op.name(), func(args []schema.Type, constants []*schema.Datum) (Signature, error) {
+			t, err := comparable2(withChars(args, constants))
 			if err != nil {
 				return Signature{}, err
 			}
@@ -52,16 +53,79 @@ func addComparisons(r *Registry) {
 				return logic(n, a, b, true), nil
 			}}, nil
 	})
-	r.add("in", func(args []schema.Type) (Signature, error) {
+	r.addConstant("in", func(args []schema.Type, constants []*schema.Datum) (Signature, error) {
 		if err := arity(args, 2, -1); err != nil {
 			return Signature{}, err
 		}
-		t, ok := common(CommonType, args)
+		t, ok := common(CommonType, withChars(args, constants))
 		if !ok || !ordered(t) {
 			return Signature{}, fault.Userf("the types of the list can't be compared with the value's")
 		}
+		if t.Kind == schema.Struct {
+			return Signature{Args: repeated(t, len(args)), Result: schema.BooleanType, Kernel: rowIn(t)}, nil
+		}
 		return Signature{Args: repeated(t, len(args)), Result: schema.BooleanType, Kernel: inKernel(t)}, nil
 	})
+}
+
+// withChars makes text constants char where they meet char: 'a' equals a char(3), and so
+// does 'a  '. Text that is no constant is compared as string.
+func withChars(args []schema.Type, constants []*schema.Datum) []schema.Type {
+	length := uint16(0)
+	for i, t := range args {
+		if t.Kind == schema.Char && constants[i] == nil {
+			length = max(length, t.Length)
+		}
+	}
+	if length == 0 {
+		return args
+	}
+	out := append([]schema.Type(nil), args...)
+	for i, t := range args {
+		if c := constants[i]; c != nil && t.IsText() {
+			n := len(strings.TrimRight(c.S, " "))
+			out[i] = schema.CharType(uint16(min(max(n, int(length)), 255)))
+			if n > 255 {
+				return args
+			}
+		}
+	}
+	return out
+}
+
+// rowIn is (a, b) IN ((c, d), ...): rows are compared field by field, in three-valued logic.
+func rowIn(t schema.Type) Kernel {
+	fields := make([]Kernel, t.Parts())
+	for k := range fields {
+		f := t.Part(k)
+		if f.Kind == schema.Void {
+			f = schema.StringType
+		}
+		fields[k] = lift(compareKernel(eq, f), false)
+	}
+	return func(c *Context, n int, args []Vector) (Vector, error) {
+		var out Vector
+		for j, w := range args[1:] {
+			var row Vector
+			for k := range fields {
+				v, err := fields[k](c, n, []Vector{Member(args[0], k), Member(w, k)})
+				if err != nil {
+					return Vector{}, err
+				}
+				if k == 0 {
+					row = v
+				} else {
+					row = logic(n, row, v, true)
+				}
+			}
+			if j == 0 {
+				out = row
+			} else {
+				out = logic(n, out, row, false)
+			}
+		}
+		return out, nil
+	}
 }
 
 func repeated(t schema.Type, n int) []schema.Type {

@@ -71,11 +71,20 @@ func addConditions(r *Registry) {
 		if err != nil {
 			return Signature{}, err
 		}
+		first := valued(args[0])
+		if castKernel(first, t) == nil {
+			return Signature{}, fault.Userf("%s can't be compared with %s; cast one of them", args[0], args[1])
+		}
 		equal := lift(compareKernel(eq, t), false)
-		null := nullOf(t)
-		return Signature{Args: []schema.Type{t, t}, Result: t,
+		toCommon := lift(castKernel(first, t), false)
+		null := nullOf(first)
+		return Signature{Args: []schema.Type{first, t}, Result: first,
 			Kernel: func(c *Context, n int, args []Vector) (Vector, error) {
-				v, err := equal(c, n, args)
+				a, err := toCommon(c, n, args[:1])
+				if err != nil {
+					return Vector{}, err
+				}
+				v, err := equal(c, n, []Vector{a, args[1]})
 				if err != nil {
 					return Vector{}, err
 				}
@@ -84,7 +93,7 @@ func addConditions(r *Registry) {
 				for i := range which {
 					which[i] = int32(yes[i>>3] >> (uint(i) & 7) & 1)
 				}
-				return Select(t, which, []Vector{args[0], null}), nil
+				return Select(first, which, []Vector{args[0], null}), nil
 			}}, nil
 	})
 	for name, op := range map[string]comparison{"greatest": gt, "least": lt} {

@@ -67,8 +67,10 @@ func moments(c *Context, t schema.Type, v Vector) func(i int) moment {
 				m.hasTime = len(s) > 10
 				return m
 			}
-			d, ok := schema.ParseText(schema.DateType, s)
-			return moment{days: d.I, ok: ok}
+			if d, ok := schema.ParseText(schema.DateType, s); ok {
+				return moment{days: d.I, ok: true}
+			}
+			return moment{}
 		}
 	case t.Kind == schema.TimestampTZ:
 		x := columnOf[num](v)
@@ -116,15 +118,57 @@ func addPart(r *Registry, names string, f func(m moment) int) {
 	})
 }
 
+// addClockPart is addPart for parts of the time of day: a text may be a time alone, and a
+// day-time interval has them too.
+func addClockPart(r *Registry, names string, f func(m moment) int) {
+	addPart(r, names, f)
+	plain := r.scalars[names]
+	r.add(names, func(args []schema.Type) (Signature, error) {
+		if len(args) == 1 && args[0].Kind == schema.IntervalDayTime {
+			return Signature{Args: args, Result: schema.IntType, Kernel: fixed1n(schema.IntType, func(x num) (int32, bool) {
+				negative := x.Sign() < 0
+				s, _, ok := schema.SecondsOf(x.Abs())
+				v := int32(f(moment{second: s % secondsADay}))
+				if negative {
+					v = -v
+				}
+				return v, ok
+			})}, nil
+		}
+		s, err := plain(args)
+		if err != nil || !s.Args[0].IsText() {
+			return s, err
+		}
+		t := s.Args[0]
+		s.Kernel = eachValid(schema.IntType, func(c *Context, args []Vector) (func(int) (int32, bool), error) {
+			at, x := moments(c, t, args[0]), textsOf(args[0])
+			var room []byte
+			return func(i int) (int32, bool) {
+				m := at(i)
+				if !m.ok {
+					room = append(append(room[:0], "1970-01-01 "...), trimJava(x.at(i))...)
+					d, ok := schema.ParseText(schema.TimestampType, room)
+					if !ok {
+						return 0, false
+					}
+					m.second, _, _ = schema.SecondsOf(d.D)
+				}
+				return int32(f(m)), true
+			}, nil
+		})
+		return s, nil
+	})
+}
+
 func addDates(r *Registry) {
 	addPart(r, "year", func(m moment) int { y, _, _ := schema.CivilOf(m.days); return y })
 	addPart(r, "month", func(m moment) int { _, mo, _ := schema.CivilOf(m.days); return mo })
 	addPart(r, "day dayofmonth", func(m moment) int { _, _, d := schema.CivilOf(m.days); return d })
 	addPart(r, "quarter", func(m moment) int { _, mo, _ := schema.CivilOf(m.days); return (mo + 2) / 3 })
 	addPart(r, "dayofweek", func(m moment) int { return int((m.days%7+7+4)%7) + 1 }) // 1970-01-01 was a Thursday: 5
-	addPart(r, "hour", func(m moment) int { return int(m.second / 3600) })
-	addPart(r, "minute", func(m moment) int { return int(m.second / 60 % 60) })
-	addPart(r, "second", func(m moment) int { return int(m.second % 60) })
+	addClockPart(r, "hour", func(m moment) int { return int(m.second / 3600) })
+	addClockPart(r, "minute", func(m moment) int { return int(m.second / 60 % 60) })
+	addClockPart(r, "second", func(m moment) int { return int(m.second % 60) })
 	addPart(r, "weekofyear", func(m moment) int { // ISO 8601: the week that has the year's first Thursday is 1
 		_, w := time.Unix(m.days*secondsADay, 0).UTC().ISOWeek()
 		return w

@@ -360,6 +360,9 @@ func (f *formatter) real(c *conversion, d schema.Datum, x *big.Rat, special stri
 		f.number(c, negative, whole, rest)
 	default: // a: hexadecimal
 		v := math.Abs(d.F)
+		if d.Type.Kind == schema.Decimal {
+			v, _ = x.Float64()
+		}
 		s := strconv.FormatFloat(v, 'x', c.precision, 64)
 		// Go writes 0x1.002p+08, Java 0x1.002p8, and always a digit after the point.
 		mantissa, exponent, _ := strings.Cut(s, "p")

@@ -67,7 +67,7 @@ func compileTimePattern(p string, simple bool) (*timePattern, error) {
 			for i+n < len(p) && p[i+n] == c {
 				n++
 			}
-			letters := "GuyDMLdQqYwWEecFaBhKkHmsSAnNVzOXxZ"
+			letters := "GuyDMLdQqYwWEecFahKkHmsSAnNVzOXxZ"
 			if simple {
 				letters = "GyYMLwWDdFEuaHkKhmsSzZX"
 			}
@@ -148,7 +148,30 @@ func (t clockTime) at() (offset int, name string) {
 	wall := t.days*secondsADay + int64(t.second)
 	_, guess := time.Unix(wall, 0).In(zone).Zone()
 	name, offset = time.Unix(wall-int64(guess), 0).In(zone).Zone()
-	return offset, name
+	return offset, shortZoneName(zone, name)
+}
+
+// shortZoneNames are Java's names of zones that the time zone database gives none.
+var shortZoneNames = map[string]string{
+	"Asia/Bangkok": "ICT", "Asia/Ho_Chi_Minh": "ICT", "Asia/Saigon": "ICT", "Asia/Dubai": "GST", "Asia/Singapore": "SGT", "Asia/Dhaka": "BDT",
+	"Asia/Kathmandu": "NPT", "Asia/Tehran": "IRST", "Asia/Kabul": "AFT", "Asia/Tashkent": "UZT", "Asia/Almaty": "ALMT", "Asia/Yangon": "MMT",
+	"Asia/Colombo": "IST", "Asia/Baku": "AZT", "Asia/Tbilisi": "GET", "Asia/Yerevan": "AMT", "Asia/Kuala_Lumpur": "MYT", "Europe/Istanbul": "TRT",
+	"America/Sao_Paulo": "BRT", "America/Argentina/Buenos_Aires": "ART", "America/Bogota": "COT", "America/Lima": "PET", "America/Caracas": "VET",
+	"America/Santiago": "CLT", "America/Montevideo": "UYT", "Atlantic/Azores": "AZOT", "Pacific/Fiji": "FJT", "Pacific/Tongatapu": "TOT",
+}
+
+// shortZoneName is the name that Java shows: of times before a zone had one, that of
+// its standard time now.
+func shortZoneName(zone *time.Location, name string) string {
+	if name == "LMT" {
+		name, _ = time.Date(2020, 1, 15, 0, 0, 0, 0, time.UTC).In(zone).Zone()
+	}
+	if name != "" && (name[0] == '+' || name[0] == '-') {
+		if short, ok := shortZoneNames[zone.String()]; ok {
+			return short
+		}
+	}
+	return name
 }
 
 var (
@@ -269,8 +292,6 @@ func (p *timePattern) format(dst []byte, t clockTime) []byte {
 			}
 		case 'a':
 			dst = append(dst, [...]string{"AM", "PM"}[t.second/43200]...)
-		case 'B':
-			dst = append(dst, [...]string{"at night", "in the morning", "in the afternoon", "in the evening"}[t.second/21600]...)
 		case 'H':
 			number(t.second/3600, n)
 		case 'k':

@@ -13,12 +13,15 @@ import (
 
 func addMath(r *Registry) {
 	for names, f := range map[string]func(float64) float64{
-		"exp": math.Exp, "sin": math.Sin, "cos": math.Cos, "tan": math.Tan, "asin": math.Asin, "acos": math.Acos,
+		"exp": math.Exp, "sin": math.Sin, "cos": math.Cos, "tan": math.Tan,
 		"atan": math.Atan, "sinh": math.Sinh, "cosh": math.Cosh, "tanh": math.Tanh, "cbrt": math.Cbrt,
 		"degrees": func(x float64) float64 { return x * 180 / math.Pi },
 		"radians": func(x float64) float64 { return x / 180 * math.Pi },
 	} {
 		addDouble(r, names, func(x float64) (float64, bool) { return f(x), true })
+	}
+	for names, f := range map[string]func(float64) float64{"asin": math.Asin, "acos": math.Acos} {
+		addDouble(r, names, func(x float64) (float64, bool) { y := f(x); return y, y == y })
 	}
 	// Logarithms of what isn't positive and roots of negatives are NULL.
 	for names, f := range map[string]func(float64) float64{"ln": math.Log, "log10": math.Log10, "log2": math.Log2} {
@@ -47,8 +50,9 @@ func addMath(r *Registry) {
 		})
 	}
 	r.add("rand", bindRand)
-	r.add("round", func(args []schema.Type) (Signature, error) { return bindRound(args, false) })
-	r.add("bround", func(args []schema.Type) (Signature, error) { return bindRound(args, true) })
+	for name, even := range map[string]bool{"round": false, "bround": true} {
+		r.addConstant(name, func(args []schema.Type, constants []*schema.Datum) (Signature, error) { return bindRound(args, constants, even) })
+	}
 	r.add("floor", func(args []schema.Type) (Signature, error) { return bindFloor(args, math.Floor, -1) })
 	r.add("ceil ceiling", func(args []schema.Type) (Signature, error) { return bindFloor(args, math.Ceil, 1) })
 	r.add("abs", bindAbs)
@@ -140,10 +144,9 @@ func bindRand(args []schema.Type) (Signature, error) {
 }
 
 // bindRound is round(x[, places]) half up and bround half even. Integers with
-// places >= 0 stay as they are; a decimal's new scale is in its type only when
-// places is a constant, which binding can't see: the scale stays, digits below
-// places become zero. One argument gives decimal(p-s+1, 0) as Hive does.
-func bindRound(args []schema.Type, even bool) (Signature, error) {
+// places >= 0 stay as they are; a decimal's new scale is that of a constant places;
+// otherwise the scale stays, and digits below places become zero.
+func bindRound(args []schema.Type, constants []*schema.Datum, even bool) (Signature, error) {
 	if err := arity(args, 1, 2); err != nil {
 		return Signature{}, err
 	}
@@ -160,8 +163,17 @@ func bindRound(args []schema.Type, even bool) (Signature, error) {
 		t = schema.DoubleType
 	}
 	result := t
-	if t.Kind == schema.Decimal && len(args) == 1 && t.Scale > 0 {
-		result = schema.DecimalType(min(maxPrecision, t.Precision-t.Scale+1), 0)
+	known, scale := len(args) == 1, int64(0)
+	if len(args) == 2 && constants[1] != nil && !constants[1].Null {
+		known, scale = true, constants[1].I
+	}
+	if t.Kind == schema.Decimal && known {
+		digits := t.Precision - t.Scale
+		if scale < int64(t.Scale) { // rounding may carry into one digit more
+			digits++
+		}
+		to := uint8(min(max(scale, 0), maxScale))
+		result = schema.DecimalType(max(min(maxPrecision, digits+to), 1), min(to, maxPrecision))
 	}
 	want := []schema.Type{t}
 	if len(args) == 2 {

@@ -253,17 +253,30 @@ func bindField(args []schema.Type) (Signature, error) {
 			return Signature{}, fault.Userf("argument %d must be primitive, not %s", k+1, t)
 		}
 	}
-	t, ok := common(CommonType, args)
-	if !ok {
-		t = schema.StringType
+	// A value of another family than x's never equals it: text 66 isn't the number 66.
+	all := args[:1:1]
+	for _, t := range args[1:] {
+		if sameKind(args[0], t) {
+			all = append(all, t)
+		}
 	}
-	for k := range args {
-		want[k] = t
-		kernels[k] = lift(compareKernel(eq, t), false)
+	t, ok := common(CommonType, all)
+	if !ok {
+		return Signature{}, fault.Userf("the values can't be compared with %s", args[0])
+	}
+	want[0] = t
+	for k := range args[1:] {
+		if sameKind(args[0], args[k+1]) {
+			want[k+1] = t
+			kernels[k+1] = lift(compareKernel(eq, t), false)
+		}
 	}
 	return Signature{Args: want, Result: schema.IntType, Kernel: func(c *Context, n int, args []Vector) (Vector, error) {
 		out := make([]int32, n)
 		for k := len(args) - 1; k > 0; k-- {
+			if kernels[k] == nil {
+				continue
+			}
 			v, err := kernels[k](c, n, []Vector{args[0], args[k]})
 			if err != nil {
 				return Vector{}, err
@@ -277,6 +290,11 @@ func bindField(args []schema.Type) (Signature, error) {
 		}
 		return Vector{Array: batch.NewFixed(schema.IntType.Arrow(), out, nil)}, nil
 	}}, nil
+}
+
+// sameKind reports whether two types are both text, both numbers or one type.
+func sameKind(a, b schema.Type) bool {
+	return a.IsText() && b.IsText() || a.IsNumeric() && b.IsNumeric() || a.Equal(b)
 }
 
 func levenshtein(a, b []rune) int32 {

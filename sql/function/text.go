@@ -228,7 +228,14 @@ func addText(r *Registry) {
 		}
 		return occurrence(t[0].at(i), t[1].at(i), from, which)
 	})
-	addIntFunction(r, "locate position", "tt?n", func(t []texts, n []func(int) int64, i int) (int32, bool) {
+	r.add("position", func(args []schema.Type) (Signature, error) { // its start may be text
+		given := append([]schema.Type(nil), args...)
+		if len(args) == 3 && args[2].IsText() {
+			given[2] = schema.IntType
+		}
+		return r.scalars["locate"](given)
+	})
+	addIntFunction(r, "locate", "tt?n", func(t []texts, n []func(int) int64, i int) (int32, bool) {
 		from := int64(1)
 		if len(n) > 0 {
 			from = n[0](i)
