@@ -299,6 +299,10 @@ func (a *decimalSum) add(g int32, x num, n int64) {
 
 func (a *decimalSum) Update(groups, sel []int32, args []Vector, n int) error {
 	x := batch.Values[num](args[0].Array)
+	if sel == nil && !args[0].Const && args[0].Array.NullN() == 0 && args[0].Array.DataType().ID() == arrow.DECIMAL128 {
+		a.addAll(groups, x[:n])
+		return nil
+	}
 	eachRow(groups, sel, args[0], n, func(g int32, i int) { a.add(g, x[i], 1) })
 	return nil
 }

@@ -164,7 +164,11 @@ func bindArithmetic(op string, args []schema.Type) (Signature, error) {
 		default:
 			f = decimalMod(a, b, t, op == "pmod")
 		}
-		return Signature{Args: []schema.Type{a, b}, Result: t, Kernel: fixed2n(t, f)}, nil
+		kernel := fixed2n(t, f)
+		if op == "+" || op == "-" || op == "*" {
+			kernel = decimalKernel(op, a, b, t, f)
+		}
+		return Signature{Args: []schema.Type{a, b}, Result: t, Kernel: kernel}, nil
 	}
 	if op == "/" {
 		t = schema.DoubleType
