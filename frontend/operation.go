@@ -51,6 +51,10 @@ func (o *Operation) Wait(ctx context.Context) error {
 	return o.err
 }
 
+// Cancel ends the statement soon, if it runs; Wait tells when. It may be called from
+// any goroutine.
+func (o *Operation) Cancel() { o.cancel(errCancelled) }
+
 // Fields returns the columns of the result set, or nil when there is none. It
 // is known when Wait has returned nil.
 func (o *Operation) Fields() []schema.Field { return o.fields }
@@ -128,6 +132,9 @@ func cancelled(ctx context.Context, err error) error {
 	}
 	return &fault.Error{Class: fault.User, SQLState: "57014", Message: "the statement was cancelled", Cause: context.Canceled}
 }
+
+// errCancelled is why a statement that was cancelled has ended.
+var errCancelled = errors.New("the statement was cancelled")
 
 // errClosed is why a statement that was closed while it ran has ended.
 var errClosed = errors.New("the statement was closed")
