@@ -83,7 +83,7 @@ func (s *Session) Close() error {
 	defer cancel()
 	_, err := s.c.api.CloseSession(ctx, &frontendpb.SessionRef{Session: s.id})
 	s.id = ""
-	if fault.ClassOf(err) == fault.Retryable {
+	if fault.ClassOf(err) == fault.Retryable || errors.Is(err, context.Canceled) {
 		return nil // it expires by itself
 	}
 	return err

@@ -432,7 +432,7 @@ func (o *Operation) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), farewell)
 	defer cancel()
 	_, err := o.s.c.api.CloseOperation(ctx, o.ref())
-	if err != nil && fault.ClassOf(err) == fault.Retryable {
+	if err != nil && (fault.ClassOf(err) == fault.Retryable || errors.Is(err, context.Canceled)) {
 		return nil // it goes with the session
 	}
 	if err != nil {

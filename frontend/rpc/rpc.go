@@ -52,7 +52,9 @@ func decodeRows(ctx context.Context, fields []schema.Field, frames []byte) ([]*b
 	}
 }
 
-func encodeFields(c *coding.Registry, fields []schema.Field) ([]byte, error) { return c.Marshal(fields) }
+func encodeFields(c *coding.Registry, fields []schema.Field) ([]byte, error) {
+	return c.Marshal(fields)
+}
 
 func decodeFields(c *coding.Registry, b []byte) ([]schema.Field, error) {
 	fields, err := coding.Decode[[]schema.Field](c, b)

@@ -24,6 +24,7 @@ import (
 	"github.com/skepdb/skep/frontend/rpc"
 	"github.com/skepdb/skep/internal/coding"
 	"github.com/skepdb/skep/internal/fault"
+	"github.com/skepdb/skep/jobs"
 	"github.com/skepdb/skep/node"
 	"github.com/skepdb/skep/schema"
 	"github.com/skepdb/skep/sql"
@@ -361,7 +362,7 @@ const endless = "SELECT count(*) FROM n a CROSS JOIN n b CROSS JOIN n c WHERE a.
 func started(t *testing.T, op *rpc.Operation) {
 	t.Helper()
 	for {
-		if st, ok := op.Status(); ok && len(st.Stages) > 0 && st.Stages[0].Running > 0 {
+		if st, ok := op.Status(); ok && slices.ContainsFunc(st.Stages, func(s jobs.StageStatus) bool { return s.Running > 0 }) {
 			return
 		}
 		select {
@@ -426,10 +427,19 @@ func TestExpiry(t *testing.T) {
 	s := serve(t, rpc.ServerOptions{Idle: 40 * time.Millisecond, Every: time.Millisecond})
 	numbersTable(t, s, 3000)
 	idle := s.open(t, frontend.Options{})
-	gone := s.open(t, frontend.Options{})
+	conn, err := clusterrpc.NewConn("server:1", clusterrpc.DialOptions{Identity: identity, Dialer: s.dial})
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone, err := rpc.NewClient(conn, coding.NewRegistry(), clusterrpc.Translator{}).Open(t.Context(), frontend.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	op := gone.Start(t.Context(), parser.Split(endless)[0])
 	started(t, op)
-	gone.Abandon(op)
+	if err := conn.Close(); err != nil {
+		t.Fatal(err)
+	}
 	for { // until the other's statement has ended
 		if st := s.node.Jobs(); len(st) > 0 && st[len(st)-1].State.String() == "killed" {
 			break
@@ -439,10 +449,10 @@ func TestExpiry(t *testing.T) {
 	if got := outcome(t, idle.Start(t.Context(), parser.Split("SELECT 1")[0]), ""); !strings.Contains(got, "\n1|\n") {
 		t.Errorf("the idle session: %s", got)
 	}
-	err := gone.Start(t.Context(), parser.Split("SELECT 1")[0]).Wait(t.Context())
-	if fault.ClassOf(err) != fault.Retryable || !strings.Contains(err.Error(), "connect again") {
-		t.Errorf("a session that has expired: %v", err)
+	if err := op.Wait(t.Context()); err == nil {
+		t.Error("a statement without a connection succeeded")
 	}
+	_ = errors.Join(op.Close(), gone.Close()) // nobody hears it
 }
 
 // A server that ends takes its statements with it: an error that says to try again.

@@ -38,6 +38,7 @@ var table = []row{
 	{"api/jobs", "api/fault"},
 	{"api/storage", ""},
 	{"api/shuffle", ""},
+	{"api/frontend", "api/fault api/jobs"},
 	{"api/catalog", ""},
 
 	// What everybody means by type, batch and worker.
@@ -106,6 +107,7 @@ var table = []row{
 
 	// Doors for people and programs.
 	{"frontend", "batch catalog internal/fault jobs outputformat schema sql sql/ast sql/function sql/parser"},
+	{"frontend/rpc", "api/frontend batch batch/frame cluster/rpc frontend internal/coding internal/fault jobs jobs/wire schema sql sql/ast sql/parser"},
 	{"frontend/render", "batch internal/fault schema"},
 	{"client", "*"},
 	{"node", "*"},
