@@ -36,7 +36,12 @@ func (l *lazyServer) get() (regionServer, error) {
 	case l.closed:
 		return nil, errClosed
 	case l.server == nil && l.err == nil:
-		l.server, l.err = l.open()
+		s, err := l.open()
+		if err != nil { // s may be a nil pointer in an interface that isn't nil
+			l.err = err
+			break
+		}
+		l.server = s
 	}
 	return l.server, l.err
 }

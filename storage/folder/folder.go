@@ -21,9 +21,12 @@ import (
 	"github.com/skepdb/skep/internal/fault"
 )
 
-// Version is the newest format of a data folder that this program reads, and
-// the one that it writes.
-const Version = 1
+// Version is the format of data folders that this program writes, and Oldest the
+// oldest that it reads. docs/format/folder.md says what changed between formats.
+const (
+	Version = 2
+	Oldest  = 2
+)
 
 // Names of files in a data folder.
 const (
@@ -201,6 +204,9 @@ func parseFormat(text []byte) (uuid.UUID, error) {
 			}
 			if n > Version {
 				return uuid.UUID{}, fmt.Errorf("the folder has format %d, this program reads formats up to %d: use a newer skep", n, Version)
+			}
+			if n < Oldest {
+				return uuid.UUID{}, fmt.Errorf("the folder has format %d, this program reads formats from %d: load its tables again, or use the skep that made it", n, Oldest)
 			}
 			version = n
 		case "id":

@@ -111,10 +111,11 @@ func TestRefusals(t *testing.T) {
 	tests := []struct{ path, text, dir, want string }{
 		{"/d", "x", "/d", "is a file, not a folder"},
 		{"/d/notes.txt", "x", "/d", `isn't empty (there is "notes.txt")`},
-		{"/d/FORMAT", "skep data folder\nversion 2\nid 6ba7b810-9dad-11d1-80b4-00c04fd430c8\n", "/d", "the folder has format 2, this program reads formats up to 1"},
+		{"/d/FORMAT", "skep data folder\nversion 3\nid 6ba7b810-9dad-11d1-80b4-00c04fd430c8\n", "/d", "the folder has format 3, this program reads formats up to 2"},
+		{"/d/FORMAT", "skep data folder\nversion 1\nid 6ba7b810-9dad-11d1-80b4-00c04fd430c8\n", "/d", "the folder has format 1, this program reads formats from 2"},
 		{"/d/FORMAT", "skep data folder\nversion x\n", "/d", `line 2: version "x" is not a number`},
-		{"/d/FORMAT", "skep data folder\nversion 1\nid 12\n", "/d", `line 3: id "12" is not a UUID`},
-		{"/d/FORMAT", "skep data folder\nversion 1\n", "/d", "version or id is missing"},
+		{"/d/FORMAT", "skep data folder\nversion 2\nid 12\n", "/d", `line 3: id "12" is not a UUID`},
+		{"/d/FORMAT", "skep data folder\nversion 2\n", "/d", "version or id is missing"},
 		{"/d/FORMAT", "skep data folder\ncolour red\n", "/d", `line 2: unknown "colour"`},
 		{"/d/FORMAT", "hello", "/d", `line 1 is "hello", expected "skep data folder"`},
 		{"/d/FORMAT", "", "/d", `line 1 is "", expected`},
@@ -152,7 +153,7 @@ func TestCrashWhileMaking(t *testing.T) {
 }
 
 func FuzzParseFormat(f *testing.F) {
-	f.Add([]byte("skep data folder\nversion 1\nid 6ba7b810-9dad-11d1-80b4-00c04fd430c8\n"))
+	f.Add([]byte("skep data folder\nversion 2\nid 6ba7b810-9dad-11d1-80b4-00c04fd430c8\n"))
 	f.Add([]byte("skep data folder\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		if id, err := parseFormat(text); err == nil && id.String() == "00000000-0000-0000-0000-000000000000" {
