@@ -37,7 +37,7 @@ type Attempt struct {
 	Alive    func()           // hears of slow progress; may be nil
 	Log      io.Writer        // may be nil
 	Memory   int64            // bytes that may be held; 0: 256 MiB
-	Dir      string           // for spilled runs; "": one of the system's
+	Dir      string           // where a folder for spilled runs is made; "": the system's
 }
 
 const defaultMemory = 256 << 20
@@ -101,7 +101,7 @@ func (j Job[I, K, V, O]) run(ctx context.Context, a *Attempt) (err error) {
 		return fault.Userf("program %s: %w", j.Name, err)
 	}
 	t := a.newTask(ctx)
-	s := &spills{dir: a.Dir}
+	s := &spills{parent: a.Dir}
 	own := map[string]int64{}
 	defer func() {
 		own[CounterSpilled] = s.records

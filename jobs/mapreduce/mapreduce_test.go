@@ -480,7 +480,7 @@ func TestGrowingValues(t *testing.T) {
 
 // A flipped bit in a spilled run is an error, not another answer.
 func TestDamagedSpill(t *testing.T) {
-	s := &spills{dir: t.TempDir()}
+	s := &spills{parent: t.TempDir()}
 	defer s.close()
 	err := s.spill(func(to func(*block) error) error {
 		b := &builder{to: to}

@@ -123,8 +123,8 @@ func (s *spillReader) close() error { return errors.Join(s.f.Close(), os.Remove(
 
 // spills are the runs that an attempt has on disk.
 type spills struct {
-	dir     string // "": made when first needed, in the system's folder
-	made    bool
+	parent  string // of dir; "": the system's
+	dir     string // "": made when first needed
 	runs    []*spillReader
 	records int64
 }
@@ -132,11 +132,16 @@ type spills struct {
 // spill writes a run: fill hands over its blocks.
 func (s *spills) spill(fill func(to func(*block) error) error) error {
 	if s.dir == "" {
-		dir, err := os.MkdirTemp("", "skep-spill-")
+		if s.parent != "" {
+			if err := os.MkdirAll(s.parent, 0o755); err != nil {
+				return spillError(err)
+			}
+		}
+		dir, err := os.MkdirTemp(s.parent, "skep-spill-")
 		if err != nil {
 			return spillError(err)
 		}
-		s.dir, s.made = dir, true
+		s.dir = dir
 	}
 	w, err := newSpill(s.dir)
 	if err != nil {
@@ -193,9 +198,9 @@ func (s *spills) close() error {
 		err = errors.Join(err, r.close())
 	}
 	s.runs = nil
-	if s.made {
+	if s.dir != "" {
 		err = errors.Join(err, os.RemoveAll(s.dir))
-		s.dir, s.made = "", false
+		s.dir = ""
 	}
 	return err
 }

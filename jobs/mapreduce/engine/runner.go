@@ -63,7 +63,7 @@ func (r *Runner) Run(ctx context.Context, c *jobs.Context) error {
 	if !ok {
 		return fault.Bugf("mapreduce: work of type %T", c.Work)
 	}
-	a := &mapreduce.Attempt{Reduce: w.Reduce, Index: c.Task.Index, Partitions: c.Stage.Partitions, Params: w.Params, Memory: c.Memory}
+	a := &mapreduce.Attempt{Reduce: w.Reduce, Index: c.Task.Index, Partitions: c.Stage.Partitions, Params: w.Params, Memory: c.Memory, Dir: c.SpillFolder}
 	in, err := r.input(ctx, c, w, a)
 	if err != nil {
 		return err
