@@ -89,9 +89,9 @@ func (c *collector[K, V]) emit(k K, v V) {
 	c.arena = c.job.KeyCodec.Append(c.arena, k)
 	klen := len(c.arena) - start
 	key := c.arena[start:]
-	hash := xxhash.Sum64(key)
+	hash, prefix := xxhash.Sum64(key), prefixOf(key)
 	if c.fold != nil {
-		if i := c.find(hash, key); i >= 0 {
+		if i := c.find(hash, prefix, key); i >= 0 {
 			c.arena = c.arena[:start]
 			c.vals[i] = c.job.Combine(c.vals[i], v)
 			if c.pointed && c.emitted%1024 == 0 {
@@ -100,7 +100,7 @@ func (c *collector[K, V]) emit(k K, v V) {
 			return
 		}
 	}
-	it := item{prefix: prefixOf(key), off: uint32(start), klen: uint32(klen), part: int32(uint64(uint32(hash)) * uint64(c.parts) >> 32)}
+	it := item{prefix: prefix, off: uint32(start), klen: uint32(klen), part: int32(uint64(uint32(hash)) * uint64(c.parts) >> 32)}
 	if c.job.Partition != nil {
 		p := c.job.Partition(k, c.parts)
 		if p < 0 || p >= c.parts {
@@ -131,7 +131,7 @@ func (c *collector[K, V]) used() int64 {
 }
 
 // find returns the item of a key, or -1.
-func (c *collector[K, V]) find(hash uint64, key []byte) int {
+func (c *collector[K, V]) find(hash, prefix uint64, key []byte) int {
 	mask := uint64(len(c.slots) - 1)
 	for at := hash & mask; ; at = (at + 1) & mask {
 		s := c.slots[at]
@@ -143,7 +143,11 @@ func (c *collector[K, V]) find(hash uint64, key []byte) int {
 		}
 		i := int(uint32(s)) - 1
 		it := &c.items[i]
-		if int(it.klen) == len(key) && bytes.Equal(c.arena[it.off:it.off+it.klen], key) {
+		if it.prefix != prefix || int(it.klen) != len(key) {
+			continue
+		}
+		// The prefix is all of a short key: no need to fetch it.
+		if len(key) <= 8 || bytes.Equal(c.arena[it.off:it.off+it.klen], key) {
 			return i
 		}
 	}
