@@ -71,6 +71,12 @@ func TestDocs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// Commands have a home of their own, but build with what is built already.
+	caches, err := exec.Command("go", "env", "GOCACHE", "GOMODCACHE").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cache := strings.Fields(string(caches))
 	ran := 0
 	for _, doc := range docs {
 		text, err := os.ReadFile(doc)
@@ -98,7 +104,7 @@ func TestDocs(t *testing.T) {
 			for _, c := range commands {
 				cmd := exec.Command("sh", "-c", c.text)
 				cmd.Dir = dir
-				cmd.Env = append(os.Environ(), "HOME="+dir)
+				cmd.Env = append(os.Environ(), "HOME="+dir, "GOCACHE="+cache[0], "GOMODCACHE="+cache[1])
 				got, err := cmd.CombinedOutput()
 				if exit, failed := err.(*exec.ExitError); failed && exit.ExitCode() != exitFailed || err != nil && !failed {
 					t.Fatalf("%s:%d: $ %s\n%v\n%s", name, c.line, c.text, err, got)
