@@ -51,6 +51,7 @@ func Rules() []Rule {
 	return []Rule{
 		{"fold constants", foldConstants},
 		{"push filters", pushFilters},
+		{"drop empty inputs", dropEmpty},
 		{"join keys and order", orderJoins},
 		{"limits", pushLimits},
 		{"prune columns", pruneColumns},

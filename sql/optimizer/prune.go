@@ -297,7 +297,8 @@ func pruneWindow(n *plan.Window, need []bool) (plan.Node, []int) {
 		}
 	}
 	if calls == nil {
-		return prune(n.Input, need[:width:width])
+		input, at := prune(n.Input, need[:width:width])
+		return input, append(append([]int(nil), at...), place...)
 	}
 	use(below, n.PartitionBy...)
 	for _, k := range n.OrderBy {
