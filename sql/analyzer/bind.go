@@ -31,6 +31,8 @@ type binder struct {
 	// before the scope (ORDER BY), else after it (HAVING).
 	alias  func(name string) (plan.Expr, bool)
 	before bool
+	// listed finds, for a window, a column of the select list before it.
+	listed func(name string) (plan.Expr, bool)
 	// places of bound columns, for messages of aggregation.rewrite.
 	places map[*plan.Column]ast.Pos
 	sizes  map[plan.Expr]int // nodes in bound expressions
@@ -130,6 +132,11 @@ func (b *binder) column(x *ast.Column) (plan.Expr, error) {
 	}
 	if !b.before && b.alias != nil && !b.inAgg {
 		if e, ok := b.alias(x.Name); ok {
+			return e, nil
+		}
+	}
+	if b.inWin && b.listed != nil {
+		if e, ok := b.listed(x.Name); ok {
 			return e, nil
 		}
 	}

@@ -237,6 +237,10 @@ func (q *selection) bindItems() error {
 		what = "SELECT"
 	}
 	b := q.binder(what, afterGroups, true, true)
+	b.listed = func(name string) (plan.Expr, bool) {
+		e, ok := q.alias(name)
+		return e, ok && !hasWindow(e)
+	}
 	for _, it := range q.sel.Items {
 		var err error
 		switch x := it.X.(type) {

@@ -231,7 +231,7 @@ func (p *parser) statement() ast.Statement {
 	t := p.peek()
 	stmt := ast.Stmt{Pos: t.pos, Text: p.textFrom(t)}
 	switch {
-	case t.is("SELECT"), t.is("WITH"), t.is("FROM"), t.is("VALUES"), t.is("("):
+	case t.is("SELECT"), t.is("WITH"), t.is("FROM"), t.is("VALUES"), t.is("TABLE"), t.is("("):
 		if t.is("FROM") && p.insertAhead() {
 			p.unsupported(t.pos, "FROM .. INSERT ..")
 			return nil
