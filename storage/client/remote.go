@@ -165,7 +165,8 @@ func (s *rowStream) Frame(context.Context) ([]byte, error) {
 
 // Put implements storage.Server.
 func (r *Remote) Put(ctx context.Context, id storage.RegionID, columns schema.Columns, b *batch.Batch) (storage.Timestamp, error) {
-	args, err := r.codec.Marshal(wire.Put{Region: id, Columns: columns, Rows: b.Rows()})
+	partitioned := len(b.Columns) == len(columns)+1 // the server knows if it has to be
+	args, err := r.codec.Marshal(wire.Put{Region: id, Columns: columns, Partitioned: partitioned, Rows: b.Rows()})
 	if err != nil {
 		return 0, err
 	}
@@ -178,7 +179,7 @@ func (r *Remote) Put(ctx context.Context, id storage.RegionID, columns schema.Co
 	err = stream.Send(&storagepb.Rows{Args: args})
 	if err == nil {
 		var e frame.Encoder
-		_, err = e.Encode(wire.Fields(columns), []*batch.Batch{b}, func(f []byte) error { return stream.Send(&storagepb.Rows{Frame: f}) })
+		_, err = e.Encode(wire.Fields(wire.Written(columns, partitioned)), []*batch.Batch{b}, func(f []byte) error { return stream.Send(&storagepb.Rows{Frame: f}) })
 	}
 	if err != nil && !errors.Is(err, io.EOF) { // EOF: the server has an error for us
 		return 0, err
@@ -354,7 +355,7 @@ func (r *Remote) Stage(ctx context.Context, t *storage.Table, regions []storage.
 		cancel()
 		return nil, err
 	}
-	w := &remoteStage{r: r, fields: wire.Fields(t.Columns), stream: stream, cancel: cancel}
+	w := &remoteStage{r: r, fields: wire.Fields(wire.Written(t.Columns, t.Partitioned)), stream: stream, cancel: cancel}
 	if err := w.send(&storagepb.StageRequest{Args: args}); err != nil {
 		cancel()
 		return nil, err
@@ -394,6 +395,9 @@ func (w *remoteStage) Write(ctx context.Context, b *batch.Batch) error {
 		return fault.Bugf("stage: write after Finish or Abort")
 	}
 	defer context.AfterFunc(ctx, w.cancel)()
+	if len(b.Columns) != len(w.fields) {
+		return fault.Bugf("stage: a batch of %d columns instead of %d (if the table is partitioned, with a column of partition ids)", len(b.Columns), len(w.fields))
+	}
 	_, err := w.encoder.Encode(w.fields, []*batch.Batch{b}, func(f []byte) error {
 		return w.send(&storagepb.StageRequest{Frame: f})
 	})

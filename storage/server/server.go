@@ -170,7 +170,8 @@ func (s *server) Put(stream storagepb.Regions_PutServer) error {
 	if err != nil {
 		return fault.Bugf("regions: arguments: %w", err)
 	}
-	r := frame.NewReader(wire.Fields(a.Columns), frames(func() ([]byte, error) {
+	columns := wire.Written(a.Columns, a.Partitioned)
+	r := frame.NewReader(wire.Fields(columns), frames(func() ([]byte, error) {
 		m, err := stream.Recv()
 		return m.GetFrame(), err
 	}))
@@ -191,7 +192,7 @@ func (s *server) Put(stream storagepb.Regions_PutServer) error {
 	if rows != a.Rows {
 		return fault.Retryablef("put: %d of %d rows arrived", rows, a.Rows)
 	}
-	at, err := s.s.Put(ctx, a.Region, a.Columns, wire.Concat(parts, a.Columns))
+	at, err := s.s.Put(ctx, a.Region, a.Columns, wire.Concat(parts, columns))
 	if err != nil {
 		return err
 	}
@@ -234,7 +235,7 @@ func (s *server) Stage(stream storagepb.Regions_StageServer) (err error) {
 		return err
 	}
 	var last *storagepb.StageRequest
-	r := frame.NewReader(wire.Fields(a.Table.Columns), frames(func() ([]byte, error) {
+	r := frame.NewReader(wire.Fields(wire.Written(a.Table.Columns, a.Table.Partitioned)), frames(func() ([]byte, error) {
 		m, err := stream.Recv()
 		if err == io.EOF {
 			return nil, fmt.Errorf("stage: the caller is gone: %w", context.Canceled)

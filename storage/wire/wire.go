@@ -80,9 +80,11 @@ type (
 		Columns schema.Columns
 	}
 	Put struct {
-		Region  storage.RegionID
-		Columns schema.Columns
-		Rows    int // of the batch
+		// Partitioned: the rows begin with a column of partition ids.
+		Partitioned bool
+		Region      storage.RegionID
+		Columns     schema.Columns
+		Rows        int // of the batch
 	}
 	Delete struct {
 		Region storage.RegionID
@@ -115,6 +117,15 @@ func Fields(c schema.Columns) []schema.Field {
 		out[i] = schema.Field{Name: x.Name, Type: x.Type}
 	}
 	return out
+}
+
+// Written returns the columns of rows that are put or staged: those of a
+// partitioned table begin with the partition ids.
+func Written(columns schema.Columns, partitioned bool) schema.Columns {
+	if !partitioned {
+		return columns
+	}
+	return append(schema.Columns{{Name: "partition", Type: schema.IntType}}, columns...)
 }
 
 // Concat makes one batch of several; of none, an empty one.
