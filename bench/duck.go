@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"time"
 )
 
@@ -79,6 +80,9 @@ func (d *duck) query(sql string) (answer, error) {
 	}
 	return a, nil
 }
+
+// process is its number.
+func (d *duck) process() string { return strconv.Itoa(d.cmd.Process.Pid) }
 
 func (d *duck) close() error {
 	return errors.Join(d.in.Close(), d.cmd.Wait())

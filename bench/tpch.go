@@ -134,7 +134,7 @@ func (t *tpch) load(ctx context.Context, d *duck, dir, data string) (err error) 
 func (t *tpch) compare(ctx context.Context, b *bench, c *client.Client, d *duck, dir string) error {
 	var ratios []float64
 	failed := 0
-	fmt.Printf("\n%-5s %12s %12s %9s  %s\n", "query", "Skep", "DuckDB", "ratio", "answer")
+	fmt.Printf("\n%-5s %12s %12s %9s %11s %11s  %s\n", "query", "Skep", "DuckDB", "ratio", "Skep's CPU", "DuckDB's", "answer")
 	for q := 1; q <= 22; q++ {
 		if t.only != "" && !slices.Contains(strings.Split(t.only, ","), strconv.Itoa(q)) {
 			continue
@@ -156,8 +156,10 @@ func (t *tpch) compare(ctx context.Context, b *bench, c *client.Client, d *duck,
 			return err
 		}
 		var own, its []time.Duration
+		var ownCPU, itsCPU time.Duration
 		verdict := "right"
 		for i := range b.runs + 1 {
+			before := processorTime("self")
 			took, rows, err := querySkep(ctx, c, sql)
 			if err != nil {
 				verdict = strings.Join(strings.Fields(err.Error()), " ")
@@ -169,13 +171,16 @@ func (t *tpch) compare(ctx context.Context, b *bench, c *client.Client, d *duck,
 				}
 			} else {
 				own = append(own, took)
+				ownCPU += processorTime("self") - before
 			}
+			before = processorTime(d.process())
 			a, err := d.query(peerSQL)
 			if err != nil {
 				return err
 			}
 			if i > 0 {
 				its = append(its, a.elapsed())
+				itsCPU += processorTime(d.process()) - before
 			}
 		}
 		if len(own) == 0 {
@@ -185,7 +190,9 @@ func (t *tpch) compare(ctx context.Context, b *bench, c *client.Client, d *duck,
 		}
 		ratio := median(own).Seconds() / median(its).Seconds()
 		ratios = append(ratios, ratio)
-		fmt.Printf("%-5d %9.1f ms %9.1f ms %8.2fx  %s\n", q, median(own).Seconds()*1e3, median(its).Seconds()*1e3, ratio, verdict)
+		n := float64(len(own))
+		fmt.Printf("%-5d %9.1f ms %9.1f ms %8.2fx %9.2f s %9.2f s  %s\n", q, median(own).Seconds()*1e3, median(its).Seconds()*1e3, ratio,
+			ownCPU.Seconds()/n, itsCPU.Seconds()/n, verdict)
 	}
 	sum := 0.0
 	for _, r := range ratios {
@@ -244,6 +251,23 @@ func sameRows(got [][]any, want [][]string) string {
 		}
 	}
 	return "right"
+}
+
+// processorTime is what a process has used of the processors, in ticks of 10 ms; 0
+// where there is no /proc. On a busy machine it says more than the clock.
+func processorTime(process string) time.Duration {
+	text, err := os.ReadFile("/proc/" + process + "/stat")
+	if err != nil {
+		return 0
+	}
+	// The name, in parentheses, may have blanks; utime and stime are fields 14 and 15.
+	f := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+	if len(f) < 13 {
+		return 0
+	}
+	user, _ := strconv.Atoi(f[11])
+	system, _ := strconv.Atoi(f[12])
+	return time.Duration(user+system) * 10 * time.Millisecond
 }
 
 // peakMemory is the most memory that this process has had.

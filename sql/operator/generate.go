@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
 
 	"github.com/skepdb/skep/batch"
 	"github.com/skepdb/skep/internal/fault"
@@ -124,7 +125,11 @@ func (g *generate) apply(b *batch.Batch) error {
 		}
 	}
 	g.pending = sliced{n: len(at), columns: make([]arrow.Array, 0, len(g.fields))}
-	for _, c := range b.Columns {
+	for i, c := range b.Columns {
+		if g.need != nil && !g.need[i] {
+			g.pending.columns = append(g.pending.columns, array.NewNull(len(at)))
+			continue
+		}
 		g.pending.columns = append(g.pending.columns, batch.Gather(c, at))
 	}
 	for _, c := range columns {

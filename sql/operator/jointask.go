@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
 
 	"github.com/skepdb/skep/batch"
 	"github.com/skepdb/skep/batch/spill"
@@ -286,6 +287,10 @@ func (t *joinTask) unmatched() *batch.Batch {
 	}
 	out := &batch.Batch{Len: len(at), Columns: make([]arrow.Array, 0, len(j.fields))}
 	for _, f := range j.left.Fields() {
+		if j.need != nil && !j.need[len(out.Columns)] {
+			out.Columns = append(out.Columns, array.NewNull(len(at)))
+			continue
+		}
 		out.Columns = append(out.Columns, function.NullArray(f.Type, len(at)))
 	}
 	for _, c := range t.built.columns {

@@ -302,7 +302,12 @@ func (p *probe) one() *batch.Batch {
 		}
 	}
 	out := &batch.Batch{Len: p.b.Len, Sel: sel, Columns: make([]arrow.Array, 0, len(j.fields))}
-	out.Columns = append(out.Columns, p.b.Columns...)
+	for _, c := range p.b.Columns {
+		if j.need != nil && !j.need[len(out.Columns)] {
+			c = array.NewNull(out.Len)
+		}
+		out.Columns = append(out.Columns, c)
+	}
 	for _, c := range p.built.columns {
 		out.Columns = append(out.Columns, j.column(len(out.Columns), c, right))
 	}

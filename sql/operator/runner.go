@@ -58,7 +58,7 @@ func (r *Runner) Run(ctx context.Context, c *jobs.Context) (err error) {
 		if c.Shuffle == nil {
 			return fault.Bugf("sql: an exchange without a shuffle")
 		}
-		if input, err = t.build(ctx, root.Input); err == nil {
+		if input, err = t.build(ctx, root.Input, nil); err == nil {
 			out, err = newExchange(&t.compiler, root, c)
 		}
 	case *plan.Write:
@@ -66,7 +66,7 @@ func (r *Runner) Run(ctx context.Context, c *jobs.Context) (err error) {
 			return fault.Bugf("sql: a write without an output")
 		}
 		out = outputSink{c}
-		input, err = t.build(ctx, root.Input)
+		input, err = t.build(ctx, root.Input, nil)
 	default:
 		return fault.Bugf("sql: a fragment whose root is a %T", fragment.Root)
 	}
@@ -91,13 +91,15 @@ type tree struct {
 	scan     inputformat.Reader
 }
 
-// build makes the operators of n.
-func (t *tree) build(ctx context.Context, n plan.Node) (batch.Reader, error) {
+// build makes the operators of n, of whose columns need says which are looked at
+// (nil: all).
+func (t *tree) build(ctx context.Context, n plan.Node, need []bool) (batch.Reader, error) {
 	children := n.Children()
 	in := make([]batch.Reader, len(children))
+	below := needed(n, need)
 	for i, c := range children {
 		var err error
-		if in[i], err = t.build(ctx, c); err != nil {
+		if in[i], err = t.build(ctx, c, below[i]); err != nil {
 			return nil, err
 		}
 	}
@@ -119,13 +121,23 @@ func (t *tree) build(ctx context.Context, n plan.Node) (batch.Reader, error) {
 	case *plan.Aggregate:
 		return built(newAggregate(&t.compiler, n, in[0], t.budget))
 	case *plan.Join:
-		return built(newJoin(&t.compiler, n, in[0], in[1], t.budget))
+		j, err := newJoin(&t.compiler, n, in[0], in[1], t.budget)
+		if err != nil {
+			return nil, err
+		}
+		j.need = need
+		return j, nil
 	case *plan.Union:
 		return newUnion(n, in)
 	case *plan.Expand:
 		return built(newExpand(&t.compiler, n, in[0]))
 	case *plan.Generate:
-		return built(newGenerate(&t.compiler, n, in[0]))
+		g, err := newGenerate(&t.compiler, n, in[0])
+		if err != nil {
+			return nil, err
+		}
+		g.need = need
+		return g, nil
 	case *plan.Window:
 		return built(newWindow(&t.compiler, n, in[0], t.budget))
 	case *plan.Sort:
@@ -253,7 +265,7 @@ func (t *tree) count() {
 // folder for temporary files; 0 is no bound. Closing the reader removes those files.
 func Execute(ctx context.Context, reg *function.Registry, n plan.Node, inputs []batch.Reader, fc *function.Context, memory int64) (batch.Reader, error) {
 	t := &tree{c: &jobs.Context{Inputs: inputs, Task: &jobs.Task{}}, compiler: compiler{reg, contextOf(fc)}, budget: &budget{limit: memory}}
-	r, err := t.build(ctx, n)
+	r, err := t.build(ctx, n, nil)
 	if err != nil {
 		return nil, err
 	}
