@@ -33,8 +33,9 @@ type keyTable struct {
 	seed  uint64
 	n     int
 
-	lone   bool // one text column
-	single bool // one column of at most 64 bits
+	dense  *denseGroups // instead of slots
+	lone   bool         // one text column
+	single bool         // one column of at most 64 bits
 	// Of a lone column: group by interned number, -1 = none yet, and back (-1: NULL).
 	groupOf   []int32
 	idOf      []int32
@@ -113,7 +114,11 @@ func newKeyTable(types []schema.Type) (*keyTable, error) {
 		t.cols[i].nullWord, t.cols[i].nullShift = place(1)
 	}
 	t.width = len(used)
-	if !t.lone {
+	switch {
+	case t.lone:
+	case t.single && isWhole(types[0]):
+		t.dense = &denseGroups{}
+	default:
 		t.slots = make([]keySlot, 256)
 	}
 	return t, nil
@@ -134,6 +139,9 @@ func (t *keyTable) len() int { return t.n }
 // bytes returns the memory held.
 func (t *keyTable) bytes() int64 {
 	n := int64(cap(t.keys))*8 + int64(len(t.slots))*8 + int64(cap(t.groupOf)+cap(t.idOf))*4
+	if t.dense != nil {
+		n += int64(len(t.dense.groups)) * 4
+	}
 	for i := range t.cols {
 		if in := t.cols[i].interner; in != nil {
 			n += in.bytes() + t.cols[i].held
@@ -155,6 +163,9 @@ func (t *keyTable) groups(dst []int32, keys []function.Vector, n int, add bool) 
 	if t.single {
 		a := materialise(keys[0], n)
 		t.wide = function.Bits64(t.cols[0].t, a, t.wide[:0])
+		if t.dense != nil {
+			return t.findDense(dst, t.wide, batch.Validity(a), add)
+		}
 		return t.find1(dst, t.wide, batch.Validity(a), add)
 	}
 	start := len(dst)
@@ -404,9 +415,13 @@ func (t *keyTable) insert(slot, tag uint32, key []uint64) int32 {
 }
 
 func (t *keyTable) grow() {
-	size := 4 * len(t.slots)
-	t.slots = make([]keySlot, size)
-	mask := uint32(size - 1)
+	t.slots = make([]keySlot, 4*len(t.slots))
+	t.fill()
+}
+
+// fill puts all groups into the slots, which are empty.
+func (t *keyTable) fill() {
+	mask := uint32(len(t.slots) - 1)
 	for g := range t.n {
 		if int32(g) == t.nullGroup {
 			continue
