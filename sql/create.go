@@ -2,6 +2,8 @@ package sql
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/skepdb/skep/catalog"
@@ -10,14 +12,8 @@ import (
 	"github.com/skepdb/skep/schema"
 	"github.com/skepdb/skep/sql/analyzer"
 	"github.com/skepdb/skep/sql/ast"
+	"github.com/skepdb/skep/sql/plan"
 	"github.com/skepdb/skep/storage"
-)
-
-// Table properties, named as Hive names them, in which a table keeps what its
-// ROW FORMAT says and catalog.RowFormat has no field for.
-const (
-	propertyQuote = "quoteChar"
-	propertyNull  = "serialization.null.format"
 )
 
 func failAt(pos ast.Pos, format string, args ...any) error {
@@ -41,189 +37,467 @@ func properties(in []ast.Property) map[string]string {
 	return out
 }
 
-func (c *compiler) createTable(s *ast.CreateTable) (Compiled, error) {
+// columnOf translates a column's definition.
+func columnOf(def ast.ColumnDef) schema.Column {
+	return schema.Column{Name: strings.ToLower(def.Name.Name), Type: def.Type.Type, Comment: def.Comment}
+}
+
+func (c *compiler) createTable(ctx context.Context, s *ast.CreateTable) (Compiled, error) {
 	database, name, err := c.analyzer().Qualify(s.Table)
 	if err != nil {
 		return nil, err
 	}
-	t := catalog.Table{Database: database, TableName: name, Comment: s.Comment, Properties: properties(s.Properties),
-		StoredAs: s.StoredAs, WantRegions: s.SplitInto}
+	if _, err := c.env.Catalog.Database(ctx, database); err != nil {
+		return nil, analyzer.At(s.Table.Pos, err)
+	}
+	out := &CreateTable{IfNotExists: s.IfNotExists}
+	if s.Like != nil {
+		if err := c.createLike(ctx, s, &out.Table); err != nil {
+			return nil, err
+		}
+	}
+	t := &out.Table
+	t.Database, t.TableName, t.Name = database, name, database+"."+name
+	t.Temporary = s.Temporary
+	if s.Comment != "" {
+		t.Comment = s.Comment
+	}
+	for _, p := range s.Properties {
+		setProperty(t, p.Key, p.Value)
+	}
+	if s.SplitInto > 0 {
+		t.WantRegions = s.SplitInto
+	}
+	if s.RowFormat != nil {
+		if err := rowFormat(s.RowFormat, t); err != nil {
+			return nil, err
+		}
+	}
+	if err := stored(s.Stored, t); err != nil {
+		return nil, err
+	}
+	if s.Location != nil {
+		t.Location = *s.Location
+	}
+	if s.External {
+		setProperty(t, propertyExternal, "TRUE")
+	}
+	if s.As != nil {
+		if err := c.createAs(ctx, s, out); err != nil {
+			return nil, err
+		}
+	}
+	if err := tableColumns(s, t); err != nil {
+		return nil, err
+	}
+	if err := c.layout(s, t); err != nil {
+		return nil, err
+	}
+	if err := c.constraints(t, s.Constraints); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// tableColumns adds the columns that the statement lists.
+func tableColumns(s *ast.CreateTable, t *catalog.Table) error {
 	names := map[string]bool{}
-	for i, col := range s.Columns {
-		column := schema.Column{ID: schema.ColumnID(i + 1), Name: strings.ToLower(col.Name.Name), Type: col.Type.Type, NotNull: col.NotNull, Comment: col.Comment}
+	for _, col := range t.AllColumns() {
+		names[col.Name] = true
+	}
+	take := func(def ast.ColumnDef, what string) (schema.Column, error) {
+		column := columnOf(def)
 		if names[column.Name] {
-			return nil, failAt(col.Pos, "column %s is given twice", column.Name)
+			return column, failAt(def.Pos, "column %s is given twice", column.Name)
 		}
 		names[column.Name] = true
-		if !column.Type.IsPrimitive() {
-			return nil, unsupportedAt(col.Type.Pos, "columns of type "+column.Type.String())
+		if column.Type.Kind == schema.Void {
+			return column, failAt(def.Type.Pos, "a column can't have type void")
 		}
-		t.Columns = append(t.Columns, column)
+		return column, nil
+	}
+	if s.As == nil || len(s.Columns) > 0 {
+		for _, def := range s.Columns {
+			if s.As != nil {
+				return failAt(def.Pos, "CREATE TABLE .. AS takes its columns from the query: they can't be listed")
+			}
+			column, err := take(def, "column")
+			if err != nil {
+				return err
+			}
+			if !column.Type.IsPrimitive() && t.Kind != catalog.External {
+				return unsupportedAt(def.Type.Pos, "columns of type "+column.Type.String())
+			}
+			t.Columns = append(t.Columns, column)
+		}
+	}
+	if s.As == nil {
+		for _, def := range s.PartitionedBy {
+			if def.Type.Line == 0 {
+				return failAt(def.Pos, "partition column %s needs a type", def.Name.Name)
+			}
+			column, err := take(def, "partition column")
+			if err != nil {
+				return err
+			}
+			if !column.Type.IsPrimitive() {
+				return failAt(def.Type.Pos, "partition column %s has type %s: it must be a primitive one", column.Name, column.Type)
+			}
+			t.PartitionColumns = append(t.PartitionColumns, column)
+		}
 	}
 	if len(t.Columns) == 0 {
-		return nil, failAt(s.Table.Pos, "a table needs a column")
+		return failAt(s.Table.Pos, "a table needs a column")
 	}
-	for _, id := range s.Informal {
-		if t.Columns.Index(id.Name) < 0 {
-			return nil, c.noKeyColumn(id.Pos, id.Name, t.Columns)
-		}
+	for i := range t.Columns {
+		t.Columns[i].ID = schema.ColumnID(i + 1)
 	}
+	t.Partitioned = len(t.PartitionColumns) > 0
+	return nil
+}
+
+// layout checks row key, buckets and skew.
+func (c *compiler) layout(s *ast.CreateTable, t *catalog.Table) error {
 	inKey := map[int]bool{}
 	for _, k := range s.Key {
 		i := t.Columns.Index(k.Name)
 		switch {
 		case i < 0:
-			return nil, c.noKeyColumn(k.Pos, k.Name, t.Columns)
+			return c.noKeyColumn(k.Pos, k.Name, t.Columns)
 		case inKey[i]:
-			return nil, failAt(k.Pos, "column %s is twice in the row key", t.Columns[i].Name)
+			return failAt(k.Pos, "column %s is twice in the row key", t.Columns[i].Name)
+		case !t.Columns[i].Type.IsPrimitive():
+			return failAt(k.Pos, "column %s is %s, which can't be in a row key", t.Columns[i].Name, t.Columns[i].Type)
 		}
 		inKey[i] = true
 		t.Key = append(t.Key, storage.KeyColumn{Column: t.Columns[i].ID, Desc: k.Desc})
 	}
-	if s.RowFormat != nil {
-		if err := rowFormat(s.RowFormat, &t); err != nil {
-			return nil, err
-		}
+	if t.Kind == catalog.External && t.Key != nil {
+		return failAt(s.KeyPos, "an external table is text files: it has no row key")
 	}
-	t.Name = database + "." + name
-	return &CreateTable{Table: t, IfNotExists: s.IfNotExists}, nil
-}
-
-func (c *compiler) noKeyColumn(pos ast.Pos, name string, columns schema.Columns) error {
-	names := make([]string, len(columns))
-	for i, col := range columns {
-		names[i] = col.Name
-	}
-	return &fault.Error{Class: fault.User, SQLState: fault.StateUnknownCol, Message: "the key names column " + name + ", which the table does not have",
-		Hint: nearest.Hint(name, names), Line: pos.Line, Column: pos.Column}
-}
-
-// rowFormat translates ROW FORMAT.
-func rowFormat(f *ast.RowFormat, t *catalog.Table) error {
-	r := &t.RowFormat
-	one := func(what, text string) (string, error) {
-		if text == "" {
-			return "", nil
-		}
-		// A number is a character code, as in Hive: '9' is a tab, '001' is ^A.
-		if n, ok := code(text); ok {
-			return string([]byte{n}), nil
-		}
-		if len(text) != 1 {
-			return "", failAt(f.Pos, "%s '%s': want one byte, or its code such as '9'", what, text)
-		}
-		return text, nil
-	}
-	if f.Serde != "" {
-		return serde(f, t, one)
-	}
-	var err error
-	for _, d := range []struct {
-		what string
-		from string
-		to   *string
-	}{{"FIELDS TERMINATED BY", f.Fields, &r.FieldDelimiter}, {"ESCAPED BY", f.Escape, &r.Escape},
-		{"COLLECTION ITEMS TERMINATED BY", f.Collection, &r.CollectionDelim}, {"MAP KEYS TERMINATED BY", f.MapKeys, &r.MapKeyDelim},
-		{"LINES TERMINATED BY", f.Lines, &r.LineDelimiter}} {
-		if *d.to, err = one(d.what, d.from); err != nil {
+	if s.Clustered != nil {
+		if err := buckets(s.Clustered, t); err != nil {
 			return err
 		}
 	}
-	if r.LineDelimiter != "" && r.LineDelimiter != "\n" {
-		return failAt(f.Pos, "LINES TERMINATED BY only takes '\\n'")
+	if s.Skewed != nil {
+		return skew(s.Skewed, t)
 	}
-	if f.Null != nil {
-		if r.NullText = *f.Null; *f.Null == "" {
-			setProperty(t, propertyNull, "")
+	return nil
+}
+
+func (c *compiler) noKeyColumn(pos ast.Pos, name string, columns schema.Columns) error {
+	return userError(pos, fault.StateUnknownCol, nearest.Hint(name, columnNames(columns)), "the key names column %s, which the table does not have", name)
+}
+
+// buckets translates CLUSTERED BY.
+func buckets(b *ast.Clustered, t *catalog.Table) error {
+	find := func(pos ast.Pos, name, clause string) (string, error) {
+		i := t.Columns.Index(name)
+		if i < 0 {
+			if t.PartitionColumns.Index(name) >= 0 {
+				return "", failAt(pos, "%s names partition column %s: a partition is not cut by it", clause, name)
+			}
+			return "", userError(pos, fault.StateUnknownCol, nearest.Hint(name, columnNames(t.Columns)), "%s names column %s, which the table does not have", clause, name)
+		}
+		return t.Columns[i].Name, nil
+	}
+	out := catalog.Buckets{N: b.Buckets}
+	for _, id := range b.Columns {
+		name, err := find(id.Pos, id.Name, "CLUSTERED BY")
+		if err != nil {
+			return err
+		}
+		out.Columns = append(out.Columns, name)
+	}
+	for _, k := range b.Sorted {
+		name, err := find(k.Pos, k.Name, "SORTED BY")
+		if err != nil {
+			return err
+		}
+		out.Sorted = append(out.Sorted, catalog.SortColumn{Name: name, Desc: k.Desc})
+	}
+	t.Buckets = out
+	return nil
+}
+
+// skew translates SKEWED BY.
+func skew(s *ast.Skewed, t *catalog.Table) error {
+	out := catalog.Skew{Values: s.Values, StoredAsDirectories: s.Directories}
+	for _, id := range s.Columns {
+		i := t.Columns.Index(id.Name)
+		if i < 0 {
+			return userError(id.Pos, fault.StateUnknownCol, nearest.Hint(id.Name, columnNames(t.Columns)), "SKEWED BY names column %s, which the table does not have", id.Name)
+		}
+		if slices.Contains(out.Columns, t.Columns[i].Name) {
+			return failAt(id.Pos, "SKEWED BY names column %s twice", id.Name)
+		}
+		if !t.Columns[i].Type.IsPrimitive() {
+			return failAt(id.Pos, "SKEWED BY names column %s of type %s: it must be a primitive one", id.Name, t.Columns[i].Type)
+		}
+		out.Columns = append(out.Columns, t.Columns[i].Name)
+	}
+	for i, v := range s.Values {
+		for _, w := range s.Values[:i] {
+			if slices.Equal(v, w) {
+				return failAt(s.Pos, "SKEWED BY lists the value (%s) twice", strings.Join(v, ", "))
+			}
+		}
+	}
+	t.Skew = out
+	return nil
+}
+
+// createLike copies the definition of a table, or the columns of a view.
+func (c *compiler) createLike(ctx context.Context, s *ast.CreateTable, t *catalog.Table) error {
+	if s.Columns != nil || s.As != nil || s.PartitionedBy != nil || s.Clustered != nil || s.Skewed != nil {
+		return failAt(s.Pos, "CREATE TABLE .. LIKE takes columns, partitions and buckets from the other table")
+	}
+	from, err := c.table(ctx, *s.Like)
+	if err != nil {
+		return err
+	}
+	t.Columns = slices.Clone(from.Columns)
+	t.PartitionColumns = slices.Clone(from.PartitionColumns)
+	for i := range t.PartitionColumns {
+		t.PartitionColumns[i].ID = 0
+	}
+	if from.Kind == catalog.View {
+		t.Columns = slices.Concat(from.Columns, t.PartitionColumns)
+		t.PartitionColumns = nil
+	} else {
+		byPosition := func(id schema.ColumnID) schema.ColumnID { return schema.ColumnID(from.Columns.ByID(id) + 1) }
+		for _, k := range from.Key {
+			t.Key = append(t.Key, storage.KeyColumn{Column: byPosition(k.Column), Desc: k.Desc})
+		}
+		t.Comment, t.RowFormat, t.Serde, t.SerdeProperties, t.StoredAs = from.Comment, from.RowFormat, from.Serde, maps.Clone(from.SerdeProperties), from.StoredAs
+		t.Buckets, t.Skew, t.WantRegions = from.Buckets, from.Skew, from.WantRegions
+		for k, v := range from.Properties {
+			if k != propertyExternal {
+				setProperty(t, k, v)
+			}
+		}
+	}
+	for i := range t.Columns {
+		t.Columns[i].ID = 0
+		if t.Columns[i].NotNull {
+			t.Columns[i].NotNull = false // constraints are not copied
 		}
 	}
 	return nil
 }
 
-// code reads a delimiter given as the decimal number of its byte.
-func code(text string) (byte, bool) {
-	if len(text) < 1 || len(text) > 3 || len(text) == 1 && text != "9" && text != "1" && text != "2" && text != "3" {
-		return 0, false
+// createAs takes columns and rows from a query.
+func (c *compiler) createAs(ctx context.Context, s *ast.CreateTable, out *CreateTable) error {
+	t := &out.Table
+	if s.External && t.Kind == catalog.External {
+		return failAt(s.Pos, "CREATE EXTERNAL TABLE can't take rows from a query")
 	}
-	n := 0
-	for _, c := range []byte(text) {
-		if c < '0' || c > '9' {
-			return 0, false
+	n, err := c.analyzer().Query(ctx, s.As)
+	if err != nil {
+		return err
+	}
+	fields := n.Fields()
+	partition := map[int]int{} // field -> position among the partition columns
+	for k, def := range s.PartitionedBy {
+		if def.Type.Line > 0 {
+			return failAt(def.Pos, "partition column %s takes its type from the query", def.Name.Name)
 		}
-		n = n*10 + int(c-'0')
+		i := slices.IndexFunc(fields, func(f schema.Field) bool { return strings.EqualFold(f.Name, def.Name.Name) })
+		if i < 0 {
+			names := make([]string, len(fields))
+			for i, f := range fields {
+				names[i] = f.Name
+			}
+			return userError(def.Pos, fault.StateUnknownCol, nearest.Hint(def.Name.Name, names), "the query has no column %s to partition by", def.Name.Name)
+		}
+		partition[i] = k
+		t.PartitionColumns = append(t.PartitionColumns, schema.Column{Name: strings.ToLower(def.Name.Name), Type: fields[i].Type, Comment: def.Comment})
 	}
-	return byte(n), n < 128
+	order := make([]int, 0, len(fields))
+	seen := map[string]bool{}
+	for i, f := range fields {
+		name := strings.ToLower(f.Name)
+		switch {
+		case seen[name]:
+			return failAt(s.As.Pos, "the query has two columns %s: give one of them another name by AS", name)
+		case f.Type.Kind == schema.Void:
+			return failAt(s.As.Pos, "column %s of the query is NULL without a type: cast it", name)
+		case f.Type.Kind == schema.IntervalDayTime || f.Type.Kind == schema.IntervalYearMonth:
+			return failAt(s.As.Pos, "column %s of the query is an interval, which a table can't keep", name)
+		}
+		seen[name] = true
+		if _, ok := partition[i]; ok {
+			continue
+		}
+		if !f.Type.IsPrimitive() {
+			return unsupportedAt(s.As.Pos, "columns of type "+f.Type.String())
+		}
+		order = append(order, i)
+		t.Columns = append(t.Columns, schema.Column{Name: name, Type: f.Type})
+	}
+	if len(t.Columns) == 0 {
+		return failAt(s.As.Pos, "all columns of the query are partition columns: a table needs another one")
+	}
+	for _, def := range s.PartitionedBy {
+		for i := range fields {
+			if strings.EqualFold(fields[i].Name, def.Name.Name) {
+				order = append(order, i)
+			}
+		}
+	}
+	p := &plan.Project{Input: n}
+	for _, i := range order {
+		p.Exprs = append(p.Exprs, &plan.Column{Index: i, Name: fields[i].Name, T: fields[i].Type})
+		p.Names = append(p.Names, strings.ToLower(fields[i].Name))
+	}
+	out.Fill = func(ctx context.Context, t *catalog.Table) (*Query, error) {
+		n, err := c.writing(ctx, Write{Table: t, Kind: catalog.TxnInsert}, p, joinPlace(s.As))
+		if err != nil {
+			return nil, err
+		}
+		return &Query{Kind: KindInsert, Plan: lower(n, c.env.Specs), Table: t, Name: s.Text}, nil
+	}
+	return nil
 }
 
-func setProperty(t *catalog.Table, key, value string) {
-	if t.Properties == nil {
-		t.Properties = map[string]string{}
-	}
-	t.Properties[key] = value
+func (c *compiler) createDatabase(s *ast.CreateDatabase) (Compiled, error) {
+	return &CreateDatabase{IfNotExists: s.IfNotExists, Database: catalog.Database{Name: strings.ToLower(s.Name.Name), Comment: s.Comment,
+		Location: s.Location, ManagedLocation: s.ManagedLocation, Properties: properties(s.Properties)}}, nil
 }
 
-// serde accepts the two SerDes that are ways to write ROW FORMAT DELIMITED and
-// CSV.
-func serde(f *ast.RowFormat, t *catalog.Table, one func(what, text string) (string, error)) error {
-	r := &t.RowFormat
-	var err error
-	switch name := f.Serde[strings.LastIndexByte(f.Serde, '.')+1:]; strings.ToLower(name) {
-	case "opencsvserde":
-		r.CSV, r.FieldDelimiter = true, ","
-		for _, p := range f.SerdeProperties {
-			switch strings.ToLower(p.Key) {
-			case "separatorchar":
-				r.FieldDelimiter, err = one(p.Key, p.Value)
-			case "quotechar":
-				var q string
-				if q, err = one(p.Key, p.Value); q != "" && q != `"` {
-					setProperty(t, propertyQuote, q)
-				}
-			case "escapechar":
-				r.Escape, err = one(p.Key, p.Value)
-			default:
-				return failAt(p.Pos, "OpenCSVSerde has no property %s: it has separatorChar, quoteChar and escapeChar", p.Key)
-			}
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	case "lazysimpleserde":
-		for _, p := range f.SerdeProperties {
-			switch strings.ToLower(p.Key) {
-			case "field.delim", "serialization.format":
-				r.FieldDelimiter, err = one(p.Key, p.Value)
-			case "escape.delim":
-				r.Escape, err = one(p.Key, p.Value)
-			case "serialization.null.format":
-				if r.NullText = p.Value; p.Value == "" {
-					setProperty(t, propertyNull, "")
-				}
-			case "collection.delim", "colelction.delim":
-				r.CollectionDelim, err = one(p.Key, p.Value)
-			case "mapkey.delim":
-				r.MapKeyDelim, err = one(p.Key, p.Value)
-			case "line.delim":
-			default:
-				return unsupportedAt(p.Pos, "the SerDe property "+p.Key)
-			}
-			if err != nil {
-				return err
-			}
-		}
-		return nil
+func (c *compiler) alterDatabase(ctx context.Context, s *ast.AlterDatabase) (Compiled, error) {
+	d, err := c.env.Catalog.Database(ctx, strings.ToLower(s.Name.Name))
+	if err != nil {
+		return nil, analyzer.At(s.Name.Pos, err)
 	}
-	return unsupportedAt(f.Pos, "ROW FORMAT SERDE '"+f.Serde+"' (LazySimpleSerDe and OpenCSVSerde are)")
+	d.Properties = maps.Clone(d.Properties)
+	for _, p := range s.Properties {
+		if d.Properties == nil {
+			d.Properties = map[string]string{}
+		}
+		d.Properties[p.Key] = p.Value
+	}
+	if s.OwnerType != "" {
+		d.OwnerType, d.Owner = s.OwnerType, s.Owner
+	}
+	if s.Location != nil {
+		d.Location = *s.Location
+	}
+	if s.ManagedLocation != nil {
+		d.ManagedLocation = *s.ManagedLocation
+	}
+	return &AlterDatabase{Database: d}, nil
+}
+
+// createView compiles CREATE VIEW: the query is analysed now, so that a view
+// whose query is wrong is not made.
+func (c *compiler) createView(ctx context.Context, s *ast.CreateView) (Compiled, error) {
+	database, name, err := c.analyzer().Qualify(s.Name)
+	if err != nil {
+		return nil, err
+	}
+	t := catalog.Table{Kind: catalog.View, Database: database, TableName: name, Comment: s.Comment, Properties: properties(s.Properties)}
+	t.Name = database + "." + name
+	out := &CreateTable{IfNotExists: s.IfNotExists}
+	old, err := c.env.Catalog.Table(ctx, database, name)
+	switch {
+	case err == nil && old.Kind != catalog.View && !s.IfNotExists:
+		return nil, userError(s.Name.Pos, fault.StateTableExists, "", "%s is a table, not a view", old.Name)
+	case err == nil && s.OrReplace:
+		out.Replace = old
+	case err != nil && fault.StateOf(err) != fault.StateUnknownTable:
+		return nil, analyzer.At(s.Name.Pos, err)
+	}
+	if err := c.viewQuery(ctx, &t, s.Query, s.QueryText, s.Columns); err != nil {
+		return nil, err
+	}
+	for _, id := range s.PartitionOn {
+		i := t.Columns.Index(id.Name)
+		if i < 0 {
+			return nil, userError(id.Pos, fault.StateUnknownCol, nearest.Hint(id.Name, columnNames(t.Columns)), "the view has no column %s to partition on", id.Name)
+		}
+		t.PartitionColumns = append(t.PartitionColumns, t.Columns[i])
+	}
+	// Hive wants them to be the last ones.
+	for k := range t.PartitionColumns {
+		if t.Columns[len(t.Columns)-len(t.PartitionColumns)+k].Name != t.PartitionColumns[k].Name {
+			return nil, failAt(s.PartitionOn[k].Pos, "PARTITIONED ON names columns that are not the last ones of the view, in their order")
+		}
+		t.PartitionColumns[k].ID = 0
+	}
+	if t.Columns = t.Columns[:len(t.Columns)-len(t.PartitionColumns)]; len(t.Columns) == 0 {
+		return nil, failAt(s.Pos, "a view needs a column that it is not partitioned on")
+	}
+	out.Table = t
+	return out, nil
+}
+
+// viewQuery gives a view its query and columns.
+func (c *compiler) viewQuery(ctx context.Context, t *catalog.Table, q *ast.Query, text string, columns []ast.ColumnDef) error {
+	a := c.analyzer()
+	n, err := a.Query(ctx, q)
+	if err != nil {
+		return err
+	}
+	for _, used := range a.Tables() {
+		if used.Temporary {
+			return userError(q.Pos, fault.StateSyntax, "", "the view would read temporary table %s, which ends with the session", used.Name)
+		}
+		if used.Kind == catalog.View && used.Database == t.Database && used.TableName == t.TableName {
+			return userError(q.Pos, fault.StateSyntax, "", "view %s would stand on itself", t.Name)
+		}
+	}
+	fields := n.Fields()
+	if columns != nil && len(columns) != len(fields) {
+		return failAt(columns[0].Pos, "%d columns are named, but the query gives %d", len(columns), len(fields))
+	}
+	t.ViewText, t.ViewDatabase, t.Columns = text, c.database, nil
+	seen := map[string]bool{}
+	for i, f := range fields {
+		col := schema.Column{Name: strings.ToLower(f.Name), Type: f.Type}
+		pos := q.Pos
+		if columns != nil {
+			col.Name, col.Comment, pos = strings.ToLower(columns[i].Name.Name), columns[i].Comment, columns[i].Pos
+		}
+		if seen[col.Name] {
+			return failAt(pos, "the view would have two columns %s", col.Name)
+		}
+		seen[col.Name] = true
+		t.Columns = append(t.Columns, col)
+	}
+	return nil
 }
 
 func (c *compiler) dropTable(ctx context.Context, s *ast.DropTable) (Compiled, error) {
 	t, err := c.table(ctx, s.Table)
 	if err != nil {
-		if s.IfExists && fault.StateOf(err) == fault.StateUnknownTable {
+		if s.IfExists && (fault.StateOf(err) == fault.StateUnknownTable || c.noDatabase(ctx, s.Table)) {
 			return &DropTable{}, nil
 		}
 		return nil, err
 	}
+	switch {
+	case s.View && t.Kind != catalog.View:
+		if s.IfExists {
+			return &DropTable{}, nil
+		}
+		return nil, userError(s.Table.Pos, fault.StateSyntax, "write DROP TABLE", "%s is a table, not a view", t.Name)
+	case !s.View && t.Kind == catalog.View:
+		if s.IfExists {
+			return &DropTable{}, nil
+		}
+		return nil, userError(s.Table.Pos, fault.StateSyntax, "write DROP VIEW", "%s is a view, not a table", t.Name)
+	}
 	return &DropTable{Table: t}, nil
+}
+
+// noDatabase reports whether the database of a name doesn't exist.
+func (c *compiler) noDatabase(ctx context.Context, n ast.Name) bool {
+	database, _, err := c.analyzer().Qualify(n)
+	if err != nil {
+		return false
+	}
+	_, err = c.env.Catalog.Database(ctx, database)
+	return err != nil && fault.ClassOf(err) == fault.User
 }

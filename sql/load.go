@@ -53,7 +53,10 @@ type Load struct {
 	Table     *catalog.Table
 	Files     Files // Out is filled in
 	Overwrite bool
-	Name      string // for job lists
+	// Static are values of the first partition columns; the last fields of a
+	// line have those of the others.
+	Static []schema.Datum
+	Name   string // for job lists
 }
 
 // LoadPlan returns the job that loads files. The files' columns go to the
@@ -70,7 +73,11 @@ func loadPlan(ctx context.Context, env *Env, l Load) (plan.Node, error) {
 	files := l.Files
 	files.Columns = slices.Clone(files.Columns)
 	files.Out = nil
-	for _, c := range l.Table.Columns {
+	all := l.Table.AllColumns()
+	for _, c := range all {
+		if i := l.Table.PartitionColumns.ByID(c.ID); i >= 0 && i < len(l.Static) {
+			continue
+		}
 		if i := files.Columns.Index(c.Name); i >= 0 {
 			files.Columns[i] = c // the file's column is read in the table's type
 			files.Out = append(files.Out, c)
@@ -87,12 +94,14 @@ func loadPlan(ctx context.Context, env *Env, l Load) (plan.Node, error) {
 		return nil, err
 	}
 	var n plan.Node = &plan.Scan{Spec: spec, Rows: -1}
-	if len(files.Out) < len(l.Table.Columns) {
+	if len(files.Out) < len(all) {
 		p := &plan.Project{Input: n}
-		for _, c := range l.Table.Columns {
+		for _, c := range all {
 			var e plan.Expr = &plan.Literal{Value: schema.NullOf(c.Type)}
 			if i := files.Out.ByID(c.ID); i >= 0 {
 				e = &plan.Column{Index: i, Name: c.Name, T: c.Type}
+			} else if i := l.Table.PartitionColumns.ByID(c.ID); i >= 0 && i < len(l.Static) {
+				e = &plan.Literal{Value: l.Static[i]}
 			}
 			p.Exprs = append(p.Exprs, e)
 			p.Names = append(p.Names, c.Name)
@@ -102,13 +111,18 @@ func loadPlan(ctx context.Context, env *Env, l Load) (plan.Node, error) {
 	if n, err = byRegion(ctx, env, l.Table, n, &files); err != nil {
 		return nil, err
 	}
-	return &plan.Write{Input: n, Spec: env.Specs.Table(l.Table, l.Overwrite, catalog.TxnLoad)}, nil
+	return &plan.Write{Input: n, Spec: env.Specs.Table(Write{Table: l.Table, Overwrite: l.Overwrite, Kind: catalog.TxnLoad, Static: l.Static,
+		Most: defaultMostPartitions, MostOfTask: defaultMostPartitions})}, nil
 }
 
 // load compiles LOAD DATA: the table's ROW FORMAT says how files look, and a
 // cell that can't be read is NULL.
 func (c *compiler) load(ctx context.Context, s *ast.Load) (Load, error) {
-	t, err := c.table(ctx, s.Table)
+	t, err := c.writable(ctx, s.Table)
+	if err != nil {
+		return Load{}, err
+	}
+	static, err := c.staticValues(t, s.Partition)
 	if err != nil {
 		return Load{}, err
 	}
@@ -116,7 +130,11 @@ func (c *compiler) load(ctx context.Context, s *ast.Load) (Load, error) {
 	if err != nil {
 		return Load{}, analyzer.At(s.PathPos, err)
 	}
-	f := Files{Paths: paths, Columns: t.Columns, CSV: t.RowFormat.CSV, Delimiter: t.RowFormat.FieldDelimiter, Escape: t.RowFormat.Escape, NullText: t.RowFormat.NullText}
+	columns := t.Columns
+	if len(static) < len(t.PartitionColumns) { // the rest is in the lines
+		columns = slices.Concat(t.Columns, t.PartitionColumns[len(static):])
+	}
+	f := Files{Paths: paths, Columns: columns, CSV: t.RowFormat.CSV, Delimiter: t.RowFormat.FieldDelimiter, Escape: t.RowFormat.Escape, NullText: t.RowFormat.NullText}
 	if !f.CSV && f.Delimiter == "" {
 		f.Delimiter = "\x01"
 	}
@@ -137,7 +155,7 @@ func (c *compiler) load(ctx context.Context, s *ast.Load) (Load, error) {
 	if t.RowFormat.CSV {
 		f.Quote = t.Properties[propertyQuote]
 	}
-	return Load{Table: t, Files: f, Overwrite: s.Overwrite, Name: s.Text}, nil
+	return Load{Table: t, Files: f, Overwrite: s.Overwrite, Static: static, Name: s.Text}, nil
 }
 
 func (c *compiler) paths(ctx context.Context, s *ast.Load) ([]string, error) {

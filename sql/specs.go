@@ -30,7 +30,7 @@ type formatSpecs struct {
 
 // Region implements Specs.
 func (formatSpecs) Region(s *optimizer.Source) inputformat.Spec {
-	return region.Spec{Table: s.Table, At: s.At, Ranges: s.Ranges, Columns: s.Columns, Filter: s.Filter, Limit: s.Limit}
+	return region.Spec{Table: s.Table, At: s.At, Ranges: s.Ranges, Partitions: s.Partitions, PartitionColumns: s.PartitionColumns, Columns: s.Columns, Filter: s.Filter, Limit: s.Limit}
 }
 
 // Files implements Specs.
@@ -49,8 +49,12 @@ func textSpec(f Files) text.Spec {
 }
 
 // Table implements Specs.
-func (formatSpecs) Table(t *catalog.Table, overwrite bool, kind catalog.TxnKind) outputformat.Spec {
-	return table.Spec{Table: &t.Table, Overwrite: overwrite, Kind: kind}
+func (formatSpecs) Table(w Write) outputformat.Spec {
+	s := table.Spec{Table: &w.Table.Table, Overwrite: w.Overwrite, Kind: w.Kind}
+	if w.Table.Partitioned {
+		s.Partitions = &table.Partitions{Columns: w.Table.PartitionColumns, Static: w.Static, Most: w.Most, MostOfTask: w.MostOfTask}
+	}
+	return s
 }
 
 // Cuts implements Specs.

@@ -12,11 +12,13 @@ import (
 	"github.com/skepdb/skep/internal/fault"
 	"github.com/skepdb/skep/jobs"
 	"github.com/skepdb/skep/outputformat"
+	"github.com/skepdb/skep/outputformat/table"
 	"github.com/skepdb/skep/schema"
 	"github.com/skepdb/skep/sql/analyzer"
 	"github.com/skepdb/skep/sql/ast"
 	"github.com/skepdb/skep/sql/function"
 	"github.com/skepdb/skep/sql/optimizer"
+	"github.com/skepdb/skep/sql/parser"
 	"github.com/skepdb/skep/sql/plan"
 	"github.com/skepdb/skep/sql/stage"
 	"github.com/skepdb/skep/storage"
@@ -58,7 +60,7 @@ type Specs interface {
 	// Files is a scan of text files that yields f.Out.
 	Files(f Files) (inputformat.Spec, error)
 	// Table is a write of whole rows to a table, in one transaction.
-	Table(t *catalog.Table, overwrite bool, kind catalog.TxnKind) outputformat.Spec
+	Table(w Write) outputformat.Spec
 	// Cuts returns the ascending row keys between the parts in which rows of
 	// a keyed table are written; none for a keyless one. files, if not nil, is
 	// what will be loaded. It may change the table: the first load into one that
@@ -67,9 +69,21 @@ type Specs interface {
 	Cuts(ctx context.Context, t *catalog.Table, files *Files, rows int64) ([][]byte, error)
 }
 
-// Compiled is a statement that is ready to run: *Query, *Rows, *CreateTable,
-// *CreateDatabase, *DropTable, *DropDatabase, *Use or *Set.
+// Compiled is a statement that is ready to run: *Query, *Transaction, *Rows,
+// *Nothing or one of the changes of the catalogue or the session below.
 type Compiled interface{ isCompiled() }
+
+// Write says how rows are written to a table: its columns, then its partition
+// columns.
+type Write struct {
+	Table     *catalog.Table
+	Overwrite bool
+	Kind      catalog.TxnKind
+	// Static are the values of the first partition columns, if the statement has them.
+	Static []schema.Datum
+	// Most and MostOfTask bound the partitions that the rows' values name; 0: no bound.
+	Most, MostOfTask int
+}
 
 // The kinds of a Query.
 const (
@@ -95,26 +109,81 @@ func (q *Query) Job(ctx context.Context, env *Env, inputs inputformat.Formats) (
 	return stage.Cut(ctx, q.Plan, stage.Options{Inputs: inputs, Slots: env.Slots, Name: q.Name, Now: env.Context.Now, Location: env.Context.Location})
 }
 
+// Transaction is several jobs that are published in one step, or not at all.
+type Transaction struct {
+	Queries []*Query
+	// Drop are partitions that end in the same step; nil: none.
+	Drop *DropPartitions
+}
+
+// Join makes a query a part of a transaction of several.
+func (q *Query) Join(txn storage.TxnID, part int) error {
+	w, ok := q.Plan.(*plan.Write)
+	if !ok {
+		return fault.Bugf("sql: the plan of a write is a %T", q.Plan)
+	}
+	spec, ok := w.Spec.(table.Spec)
+	if !ok {
+		return fault.Bugf("sql: %T can't be part of a transaction", w.Spec)
+	}
+	spec.Shared, spec.Txn, spec.FirstTask = true, txn, part<<20
+	q.Plan = &plan.Write{Input: w.Input, Spec: spec}
+	return nil
+}
+
+// Nothing is a statement that has no effect here: ANALYZE, for instance.
+type Nothing struct{}
+
 // Changes of the catalogue, which the frontend makes.
 type (
-	// CreateTable creates a table and its regions. Table has no ids but those
+	// CreateTable creates a table and its regions, or a view. Table has no ids but those
 	// of its columns (1, 2, ..), which the key refers to.
 	CreateTable struct {
 		Table       catalog.Table
 		IfNotExists bool
+		// Replace is a view that this one replaces; nil: none.
+		Replace *catalog.Table
+		// Fill returns the job that fills the table, once it has been made under no name;
+		// nil: it stays empty.
+		Fill func(ctx context.Context, t *catalog.Table) (*Query, error)
 	}
 	// CreateDatabase creates a database.
 	CreateDatabase struct {
 		Database    catalog.Database
 		IfNotExists bool
 	}
-	// DropTable drops a table; nil: IF EXISTS, and there is none.
+	// AlterDatabase replaces a database's definition.
+	AlterDatabase struct{ Database catalog.Database }
+	// DropTable drops a table or view; nil: IF EXISTS, and there is none.
 	DropTable struct{ Table *catalog.Table }
 	// DropDatabase drops a database, with its tables if Cascade.
 	DropDatabase struct {
 		Name     string
 		IfExists bool
 		Cascade  bool
+	}
+	// AlterTable replaces a table's definition.
+	AlterTable struct{ Table catalog.Table }
+	// AddPartitions adds empty partitions.
+	AddPartitions struct {
+		Table       *catalog.Table
+		Partitions  []catalog.Partition
+		IfNotExists bool
+	}
+	// AlterPartitions replaces partitions' values, properties and locations.
+	AlterPartitions struct {
+		Table      *catalog.Table
+		Partitions []catalog.Partition
+	}
+	// DropPartitions ends partitions and their rows.
+	DropPartitions struct {
+		Table      *catalog.Table
+		Partitions []*catalog.Partition
+	}
+	// Truncate ends the rows of a table (Partitions nil), or of some partitions.
+	Truncate struct {
+		Table      *catalog.Table
+		Partitions []*catalog.Partition
 	}
 	// Use changes the session's database, which exists.
 	Use struct{ Database string }
@@ -124,16 +193,27 @@ type (
 		Key, Value string
 		Show       bool
 	}
+	// Reset takes back what SET has set, of these keys or (none) all.
+	Reset struct{ Keys []string }
 )
 
-func (*Query) isCompiled()          {}
-func (*Rows) isCompiled()           {}
-func (*CreateTable) isCompiled()    {}
-func (*CreateDatabase) isCompiled() {}
-func (*DropTable) isCompiled()      {}
-func (*DropDatabase) isCompiled()   {}
-func (*Use) isCompiled()            {}
-func (*Set) isCompiled()            {}
+func (*Query) isCompiled()           {}
+func (*Transaction) isCompiled()     {}
+func (*Rows) isCompiled()            {}
+func (*Nothing) isCompiled()         {}
+func (*CreateTable) isCompiled()     {}
+func (*CreateDatabase) isCompiled()  {}
+func (*AlterDatabase) isCompiled()   {}
+func (*DropTable) isCompiled()       {}
+func (*DropDatabase) isCompiled()    {}
+func (*AlterTable) isCompiled()      {}
+func (*AddPartitions) isCompiled()   {}
+func (*AlterPartitions) isCompiled() {}
+func (*DropPartitions) isCompiled()  {}
+func (*Truncate) isCompiled()        {}
+func (*Use) isCompiled()             {}
+func (*Set) isCompiled()             {}
+func (*Reset) isCompiled()           {}
 
 // Compile compiles a statement. User errors have their place in the text.
 func Compile(ctx context.Context, stmt ast.Statement, env *Env) (Compiled, error) {
@@ -143,22 +223,41 @@ func Compile(ctx context.Context, stmt ast.Statement, env *Env) (Compiled, error
 	}
 	switch s := stmt.(type) {
 	case *ast.QueryStatement, *ast.Insert, *ast.Load:
+		if in, ok := stmt.(*ast.Insert); ok {
+			if there, err := c.insertIsThere(ctx, in); err != nil || there {
+				return &Nothing{}, err
+			}
+		}
 		q, n, err := c.job(ctx, stmt)
 		if err != nil {
 			return nil, err
 		}
 		q.Plan = lower(n, env.Specs)
 		return q, nil
+	case *ast.MultiInsert:
+		return c.multiInsert(ctx, s)
 	case *ast.Explain:
 		return c.explain(ctx, s)
 	case *ast.CreateTable:
-		return c.createTable(s)
+		return c.createTable(ctx, s)
+	case *ast.CreateView:
+		return c.createView(ctx, s)
 	case *ast.CreateDatabase:
-		return &CreateDatabase{Database: catalog.Database{Name: strings.ToLower(s.Name.Name), Comment: s.Comment, Properties: properties(s.Properties)}, IfNotExists: s.IfNotExists}, nil
+		return c.createDatabase(s)
+	case *ast.AlterDatabase:
+		return c.alterDatabase(ctx, s)
+	case *ast.AlterTable:
+		return c.alterTable(ctx, s)
 	case *ast.DropTable:
 		return c.dropTable(ctx, s)
 	case *ast.DropDatabase:
 		return &DropDatabase{Name: strings.ToLower(s.Name.Name), IfExists: s.IfExists, Cascade: s.Cascade}, nil
+	case *ast.Truncate:
+		return c.truncate(ctx, s)
+	case *ast.Analyze:
+		return c.analyze(ctx, s)
+	case *ast.Msck:
+		return c.msck(ctx, s)
 	case *ast.Use:
 		d, err := env.Catalog.Database(ctx, strings.ToLower(s.Database.Name))
 		if err != nil {
@@ -167,14 +266,22 @@ func Compile(ctx context.Context, stmt ast.Statement, env *Env) (Compiled, error
 		return &Use{Database: d.Name}, nil
 	case *ast.Set:
 		return &Set{Key: s.Key, Value: s.Value, Show: s.Show}, nil
+	case *ast.Reset:
+		return &Reset{Keys: s.Keys}, nil
 	case *ast.Show:
 		return c.show(ctx, s)
 	case *ast.Describe:
 		return c.describe(ctx, s)
 	case *ast.DescribeDatabase:
 		return c.describeDatabase(ctx, s)
+	case *ast.DescribeFunction:
+		return c.describeFunction(s)
 	case *ast.Unsupported:
-		return nil, &fault.Error{Class: fault.User, SQLState: fault.StateUnsupported, Message: "not supported yet: " + s.What, Line: s.Line, Column: s.Column}
+		message := "not supported yet: " + s.What
+		if s.Reason != "" {
+			message = "not supported: " + s.What + ": " + s.Reason
+		}
+		return nil, &fault.Error{Class: fault.User, SQLState: fault.StateUnsupported, Message: message, Line: s.Line, Column: s.Column}
 	}
 	return nil, fault.Bugf("sql: unknown statement %T", stmt)
 }
@@ -190,6 +297,7 @@ func (c *compiler) analyzer() *analyzer.Analyzer {
 	return analyzer.New(analyzer.Options{
 		Table:           c.env.Catalog.Table,
 		Scan:            c.scan,
+		Parse:           parseQuery,
 		Functions:       c.env.Functions,
 		Database:        c.database,
 		GroupByPosition: analyzer.Bool(set, "hive.groupby.position.alias", false),
@@ -207,7 +315,9 @@ func (c *compiler) analyzer() *analyzer.Analyzer {
 	})
 }
 
-func (c *compiler) evaluator() *evaluator { return &evaluator{c.env.Functions, c.env.Context} }
+func (c *compiler) evaluator() *evaluator {
+	return &evaluator{functions: c.env.Functions, context: c.env.Context}
+}
 
 // constant reports whether e has no columns.
 func constant(e plan.Expr) bool {
@@ -232,21 +342,17 @@ func scanBytes(n *plan.Scan) int64 {
 	return bytes
 }
 
-// scan is the whole of a table at the statement's snapshot.
-func (c *compiler) scan(ctx context.Context, t *catalog.Table) (*plan.Scan, error) {
-	s := &optimizer.Source{Table: &t.Table, At: c.env.At, Columns: t.Columns}
-	rows := int64(-1)
-	if c.env.Stats != nil {
-		regions, err := c.env.Stats.Regions(ctx, &t.Table)
-		if err != nil {
-			return nil, err
-		}
-		s.Regions, rows = regions, 0
-		for _, r := range regions {
-			rows += r.Rows
-		}
+// parseQuery parses the query of a view.
+func parseQuery(text string) (*ast.Query, error) {
+	stmt, err := parser.ParsePiece(parser.Piece{Text: text, Pos: ast.Pos{Line: 1, Column: 1}})
+	if err != nil {
+		return nil, err
 	}
-	return &plan.Scan{Spec: s, Rows: rows}, nil
+	q, ok := stmt.(*ast.QueryStatement)
+	if !ok {
+		return nil, fault.Bugf("the text of a view is no query: %.80s", text)
+	}
+	return q.Query, nil
 }
 
 func (c *compiler) optimize(n plan.Node) (plan.Node, error) {
@@ -269,22 +375,7 @@ func (c *compiler) job(ctx context.Context, stmt ast.Statement) (*Query, plan.No
 		}
 		return q, &plan.Write{Input: n, Spec: c.env.Sink(q.Fields)}, nil
 	case *ast.Insert:
-		t, err := c.table(ctx, s.Table)
-		if err != nil {
-			return nil, nil, err
-		}
-		n, err := c.analyzer().Insert(ctx, s, t)
-		if err != nil {
-			return nil, nil, err
-		}
-		if n, err = c.optimize(n); err != nil {
-			return nil, nil, analyzer.At(joinPlace(s.Query), err)
-		}
-		q.Kind, q.Table = KindInsert, t
-		if n, err = byRegion(ctx, c.env, t, n, nil); err != nil {
-			return nil, nil, err
-		}
-		return q, &plan.Write{Input: n, Spec: c.env.Specs.Table(t, s.Overwrite, catalog.TxnInsert)}, nil
+		return c.insert(ctx, s)
 	case *ast.Load:
 		l, err := c.load(ctx, s)
 		if err != nil {
@@ -339,7 +430,7 @@ func lower(n plan.Node, specs Specs) plan.Node {
 		if !ok {
 			return n
 		}
-		if s.Ranges != nil && len(s.Ranges) == 0 {
+		if s.Ranges != nil && len(s.Ranges) == 0 || s.Table.Partitioned && len(s.Partitions) == 0 {
 			return &plan.Values{Out: s.Fields()}
 		}
 		return &plan.Scan{Spec: specs.Region(s), Rows: scan.Rows}
@@ -349,6 +440,9 @@ func lower(n plan.Node, specs Specs) plan.Node {
 // byRegion sends the rows of a keyed table to one task a part of its keys. A
 // keyless table takes its rows anywhere, a single task writes to all regions.
 func byRegion(ctx context.Context, env *Env, t *catalog.Table, n plan.Node, files *Files) (plan.Node, error) {
+	if t.Partitioned && t.Keyed() {
+		return byPartition(t, n), nil
+	}
 	if files == nil && !optimizer.Parallel(n) || !t.Keyed() && t.WantRegions < 2 {
 		return n, nil
 	}
@@ -367,4 +461,24 @@ func byRegion(ctx context.Context, env *Env, t *catalog.Table, n plan.Node, file
 		e.KeyColumns = append(e.KeyColumns, plan.KeyColumn{Index: t.Columns.ByID(k.Column), Desc: k.Desc})
 	}
 	return e, nil
+}
+
+// byPartition sends rows of one key in one partition to one task: which rows go to
+// which region is known only when the partitions have ids.
+func byPartition(t *catalog.Table, n plan.Node) plan.Node {
+	if !optimizer.Parallel(n) {
+		return n
+	}
+	e := &plan.Exchange{Input: n, How: plan.ByHash}
+	fields := n.Fields()
+	add := func(i int) {
+		e.Keys = append(e.Keys, &plan.Column{Index: i, Name: fields[i].Name, T: fields[i].Type})
+	}
+	for _, k := range t.Key {
+		add(t.Columns.ByID(k.Column))
+	}
+	for i := range t.PartitionColumns {
+		add(len(t.Columns) + i)
+	}
+	return e
 }

@@ -9,7 +9,9 @@ package storage
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
+	"math"
 
 	"github.com/skepdb/skep/batch"
 	"github.com/skepdb/skep/cluster"
@@ -66,6 +68,32 @@ type Table struct {
 
 // PartitionID names a partition of a table for ever; 0 is none.
 type PartitionID uint32
+
+// Range returns the row keys of a partition.
+func (p PartitionID) Range() KeyRange {
+	r := KeyRange{Start: binary.BigEndian.AppendUint32(nil, uint32(p))}
+	if p < math.MaxUint32 {
+		r.End = binary.BigEndian.AppendUint32(nil, uint32(p)+1)
+	}
+	return r
+}
+
+// In returns a range of what follows the partition id in row keys as a range of row keys of partition p.
+func (r KeyRange) In(p PartitionID) KeyRange {
+	all := p.Range()
+	out := KeyRange{Start: append(all.Start[:4:4], r.Start...), End: all.End}
+	if len(r.End) > 0 {
+		out.End = append(all.Start[:4:4], r.End...)
+	}
+	return out
+}
+
+// Partition is a partition of a table and the values that its rows have in the
+// partition columns, which are not stored with them.
+type Partition struct {
+	ID     PartitionID
+	Values []schema.Datum
+}
 
 // Keyed reports whether rows have a declared key: put, get and delete work.
 func (t *Table) Keyed() bool { return len(t.Key) > 0 }
@@ -187,6 +215,9 @@ type Staged struct {
 	Rows       int64
 	Bytes      int64 // of files
 	Duplicates int64 // rows hidden by a later row of the same key in this load
+	// Partitions are those of the rows, once each. The writer of a partitioned table's
+	// rows (package outputformat/table) fills it in.
+	Partitions []PartitionID
 	Regions    []RegionID
 }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/skepdb/skep/batch"
 	"github.com/skepdb/skep/inputformat"
 	"github.com/skepdb/skep/schema"
@@ -19,6 +20,12 @@ type reader struct {
 	spec   Spec
 	fields []schema.Field
 	ranges []storage.KeyRange // not opened yet
+	values [][]schema.Datum   // of the partition columns in the ranges; nil: none is read
+	// partition[i] is the i-th output column's position among the partition
+	// columns, -1 for a stored one; stored are the latter.
+	partition []int
+	stored    schema.Columns
+	constants []arrow.Array // of the open range: for each partition column of the output, as long as a batch can be
 	left   int64              // rows, when the Spec has a limit
 	scan   storage.ScanReader
 	stats  storage.ScanStats // of scans that are done
@@ -33,13 +40,51 @@ func (r *reader) open(ctx context.Context) error {
 		return nil
 	}
 	scan, err := r.store.Scan(ctx, r.spec.Table, storage.Scan{
-		Range: r.ranges[0], At: r.spec.At, Columns: r.spec.Columns, Filter: r.spec.Filter, Limit: r.left,
+		Range: r.ranges[0], At: r.spec.At, Columns: r.stored, Filter: r.spec.Filter, Limit: r.left,
 	})
 	if err != nil {
 		return fmt.Errorf("scan %s: %w", r.spec.Table.Name, err)
 	}
 	r.scan, r.ranges = scan, r.ranges[1:]
+	if r.values != nil {
+		r.setConstants(r.values[0])
+		r.values = r.values[1:]
+	}
 	return nil
+}
+
+// setConstants makes the arrays of the partition columns in a range.
+func (r *reader) setConstants(values []schema.Datum) {
+	if r.constants == nil {
+		r.constants = make([]arrow.Array, len(r.partition))
+	}
+	for i, at := range r.partition {
+		if at >= 0 {
+			r.constants[i] = batch.Constant(values[at], batch.MaxRows)
+		}
+	}
+}
+
+// withConstants puts the partition columns between the stored ones.
+func (r *reader) withConstants(b *batch.Batch) *batch.Batch {
+	if r.constants == nil {
+		return b
+	}
+	out := *b
+	out.Columns = make([]arrow.Array, len(r.partition))
+	next := 0
+	for i, at := range r.partition {
+		if at < 0 {
+			out.Columns[i] = b.Columns[next]
+			next++
+			continue
+		}
+		if b.Len > r.constants[i].Len() {
+			r.constants[i] = batch.Gather(r.constants[i], make([]int32, b.Len))
+		}
+		out.Columns[i] = batch.Slice(r.constants[i], 0, b.Len)
+	}
+	return &out
 }
 
 // Fields implements batch.Reader.
@@ -59,7 +104,7 @@ func (r *reader) Next(ctx context.Context) (*batch.Batch, error) {
 		b, err := r.scan.Next(ctx)
 		if err == nil {
 			r.left -= int64(b.Rows())
-			return b, nil
+			return r.withConstants(b), nil
 		}
 		closeErr := r.closeScan()
 		if !errors.Is(err, io.EOF) {

@@ -4,11 +4,13 @@ package region
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/skepdb/skep/cluster"
@@ -26,9 +28,15 @@ type Spec struct {
 	Table *storage.Table
 	At    storage.Timestamp // the snapshot
 	// Ranges are ascending and disjoint; nil: all keys; empty but not nil: no
-	// row at all.
-	Ranges  []storage.KeyRange
-	Columns schema.Columns    // of the output, in order
+	// row at all. Of a partitioned table they are of what follows the
+	// partition id.
+	Ranges []storage.KeyRange
+	// Partitions are those to read, of a partitioned table, in any order. Only
+	// Splits looks at them: tasks don't need them.
+	Partitions []storage.Partition
+	// PartitionColumns are the columns that Partitions have values of.
+	PartitionColumns schema.Columns
+	Columns          schema.Columns    // of the output, in order; partition columns among them
 	Filter  storage.Predicate // nil: all rows
 	Limit   int64             // 0: none; a split may stop after so many rows
 }
@@ -49,7 +57,10 @@ func (s Spec) Fields() []schema.Field {
 // read, the key ranges and the predicate.
 func (s Spec) Describe() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s, %d of %d columns", s.Table.Name, len(s.Columns), len(s.Table.Columns))
+	fmt.Fprintf(&b, "%s, %d of %d columns", s.Table.Name, len(s.Columns), len(s.Table.Columns)+len(s.PartitionColumns))
+	if s.Table.Partitioned {
+		fmt.Fprintf(&b, ", %d partitions", len(s.Partitions))
+	}
 	switch {
 	case s.Ranges == nil:
 	case len(s.Ranges) == 0:
@@ -72,6 +83,9 @@ func (s Spec) Describe() string {
 // Spec's snapshot. They stay valid when the region is split, merged or moved.
 type Body struct {
 	Ranges []storage.KeyRange
+	// Values are, for each of the Ranges, the values of the Spec's
+	// PartitionColumns; nil when none of them is read.
+	Values [][]schema.Datum
 }
 
 // Format implements inputformat.Format.
@@ -97,23 +111,69 @@ func (f *Format) Pruned(ctx context.Context, spec Spec) (kept, total int, err er
 	if err != nil {
 		return 0, 0, err
 	}
+	all := spec.keys()
 	for _, r := range regions {
-		if len(clip(spec.Ranges, r.Range)) > 0 {
+		if len(all.clip(r.Range).ranges) > 0 {
 			kept++
 		}
 	}
 	return kept, len(regions), nil
 }
 
-// clip returns the parts of ranges (nil: all keys) that lie in r.
-func clip(ranges []storage.KeyRange, r storage.KeyRange) []storage.KeyRange {
-	if ranges == nil {
-		return []storage.KeyRange{r}
+// keySet are ascending, disjoint ranges; values, if not nil, are those of the
+// partition columns in each.
+type keySet struct {
+	ranges []storage.KeyRange
+	values [][]schema.Datum
+}
+
+// keys returns what the spec reads as ranges of whole row keys.
+func (s Spec) keys() keySet {
+	if !s.Table.Partitioned {
+		if s.Ranges == nil {
+			return keySet{ranges: []storage.KeyRange{storage.Whole()}}
+		}
+		return keySet{ranges: s.Ranges}
 	}
-	var out []storage.KeyRange
-	for _, x := range ranges {
-		if part, ok := x.Intersect(r); ok {
-			out = append(out, part)
+	parts := slices.Clone(s.Partitions)
+	slices.SortFunc(parts, func(a, b storage.Partition) int { return cmp.Compare(a.ID, b.ID) })
+	within := s.Ranges
+	if within == nil {
+		within = []storage.KeyRange{storage.Whole()}
+	}
+	wanted := slices.ContainsFunc(s.Columns, func(c schema.Column) bool { return s.PartitionColumns.ByID(c.ID) >= 0 })
+	var out keySet
+	for _, p := range parts {
+		for _, r := range within {
+			r = r.In(p.ID)
+			if wanted {
+				out.values = append(out.values, p.Values)
+			} else if n := len(out.ranges); n > 0 && bytes.Equal(out.ranges[n-1].End, r.Start) {
+				out.ranges[n-1].End = r.End // neighbours that look alike are read in one go
+				continue
+			}
+			out.ranges = append(out.ranges, r)
+		}
+	}
+	return out
+}
+
+// clip returns the parts that lie in r.
+func (k keySet) clip(r storage.KeyRange) keySet {
+	var out keySet
+	// The first range that ends behind r's start.
+	from := sort.Search(len(k.ranges), func(i int) bool {
+		end := k.ranges[i].End
+		return len(end) == 0 || bytes.Compare(end, r.Start) > 0
+	})
+	for i := from; i < len(k.ranges); i++ {
+		part, ok := k.ranges[i].Intersect(r)
+		if !ok {
+			break
+		}
+		out.ranges = append(out.ranges, part)
+		if k.values != nil {
+			out.values = append(out.values, k.values[i])
 		}
 	}
 	return out
@@ -122,7 +182,7 @@ func clip(ranges []storage.KeyRange, r storage.KeyRange) []storage.KeyRange {
 // part is a split in the making.
 type part struct {
 	region storage.RegionStats
-	ranges []storage.KeyRange
+	keys   keySet
 	rows   int64
 	bytes  int64
 }
@@ -145,7 +205,7 @@ func (f *Format) Splits(ctx context.Context, s inputformat.Spec, w inputformat.W
 				Label: fmt.Sprintf("%s region %d", spec.Table.Name, p.region.ID),
 				Bytes: p.bytes, Rows: p.rows,
 				Hosts: []cluster.WorkerID{p.region.Worker},
-				Body:  Body{Ranges: p.ranges},
+				Body:  Body{Ranges: p.keys.ranges, Values: p.keys.values},
 			}
 			if !yield(sp, nil) {
 				return
@@ -168,12 +228,13 @@ func (f *Format) parts(ctx context.Context, spec Spec, w inputformat.Want) ([]pa
 	if err := storage.CheckTiling(storage.Whole(), ranges); err != nil {
 		return nil, fault.Bugf("regions: %w", err)
 	}
+	all := spec.keys()
 	var parts []part
 	var total int64
 	for _, r := range regions {
-		if own := clip(spec.Ranges, r.Range); len(own) > 0 {
+		if own := all.clip(r.Range); len(own.ranges) > 0 {
 			size := r.Bytes + r.DeltaBytes
-			parts = append(parts, part{region: r, ranges: own, rows: r.Rows, bytes: size})
+			parts = append(parts, part{region: r, keys: own, rows: r.Rows, bytes: size})
 			total += size
 		}
 	}
@@ -200,7 +261,7 @@ func (f *Format) cut(ctx context.Context, spec Spec, p part, n int) ([]part, err
 	if n <= 1 {
 		return []part{p}, nil
 	}
-	span := storage.KeyRange{Start: p.ranges[0].Start, End: p.ranges[len(p.ranges)-1].End}
+	span := storage.KeyRange{Start: p.keys.ranges[0].Start, End: p.keys.ranges[len(p.keys.ranges)-1].End}
 	keys, sizes, err := f.store.CutKeys(ctx, spec.Table, p.region.ID, span, spec.At, n)
 	if errors.Is(err, storage.ErrRegionGone) {
 		return []part{p}, nil // it was split meanwhile: its key range is still right
@@ -217,14 +278,14 @@ func (f *Format) cut(ctx context.Context, spec Spec, p part, n int) ([]part, err
 		if i < len(keys) {
 			piece.End = keys[i]
 		}
-		own := clip(p.ranges, piece)
+		own := p.keys.clip(piece)
 		if piece.Empty() || !span.Covers(piece) {
 			return nil, fault.Bugf("region %d: cut key %d is not inside %s", p.region.ID, i, span)
 		}
-		if len(own) == 0 {
+		if len(own.ranges) == 0 {
 			continue
 		}
-		q := part{region: p.region, ranges: own}
+		q := part{region: p.region, keys: own}
 		if len(sizes) == len(keys)+1 {
 			q.rows, q.bytes = sizes[i].Rows, sizes[i].Bytes+sizes[i].DeltaBytes
 		}
@@ -249,6 +310,18 @@ func (f *Format) Open(ctx context.Context, s inputformat.Spec, sp inputformat.Sp
 		}
 	}
 	r := &reader{store: f.store, spec: spec, fields: spec.Fields(), ranges: slices.Clone(body.Ranges), left: spec.Limit}
+	for _, c := range spec.Columns {
+		at := spec.PartitionColumns.ByID(c.ID)
+		if at >= 0 && len(body.Values) != len(body.Ranges) {
+			return nil, fault.Bugf("input format %s: the split has no values of partition column %s", Name, c.Name)
+		}
+		if r.partition = append(r.partition, at); at < 0 {
+			r.stored = append(r.stored, c)
+		}
+	}
+	if len(r.stored) < len(spec.Columns) {
+		r.values = slices.Clone(body.Values)
+	}
 	// Open the first range now: errors of the request show here.
 	if err := r.open(ctx); err != nil {
 		return nil, err

@@ -24,14 +24,34 @@ import (
 const Name = "table"
 
 // Spec says which table to write. The fields of what is written are the
-// table's columns, in its order.
+// table's columns, in its order, and behind them the partition columns, if
+// any.
 type Spec struct {
 	Table *storage.Table
 	// Overwrite ends all rows that are there, in the same step in which the new
-	// ones appear.
+	// ones appear; of a partitioned table, those of the partitions that are written.
 	Overwrite bool
 	Kind      catalog.TxnKind
 	Txn       storage.TxnID // filled in by Begin
+	// Partitions is set for a partitioned table.
+	Partitions *Partitions
+	// Shared says that Txn is the transaction of several jobs, opened by
+	// Format.BeginShared: a publish only notes the winners.
+	Shared bool
+	// FirstTask is added to the numbers of tasks, so that row ids of the jobs
+	// of one transaction differ.
+	FirstTask int
+}
+
+// Partitions says where the rows of a partitioned table go.
+type Partitions struct {
+	Columns schema.Columns
+	// Static are the values of the first columns, which the statement names. When
+	// they are all, the partition is made, and overwritten, also without any row.
+	Static []schema.Datum
+	// Most and MostOfTask bound the partitions that the job, and one of its
+	// tasks, may write by values of the rows; 0: no bound.
+	Most, MostOfTask int
 }
 
 // Format implements outputformat.Spec.
@@ -56,11 +76,12 @@ type Format struct {
 
 	mu        sync.Mutex
 	published map[storage.TxnID]outputformat.Summary // some of the latest, for retries
+	shared    map[storage.TxnID]*shared
 }
 
 // New returns the format over a catalogue and a store.
 func New(c catalog.Store, s storage.Store) *Format {
-	return &Format{catalog: c, store: s, published: map[storage.TxnID]outputformat.Summary{}}
+	return &Format{catalog: c, store: s, published: map[storage.TxnID]outputformat.Summary{}, shared: map[storage.TxnID]*shared{}}
 }
 
 // maxPublished bounds Format.published: a publish is retried soon or never.
@@ -110,15 +131,31 @@ func (f *Format) Begin(ctx context.Context, s outputformat.Spec) (outputformat.S
 	if spec.Kind == "" {
 		spec.Kind = catalog.TxnInsert
 	}
-	if spec.Txn, err = f.catalog.Begin(ctx, spec.Kind, []storage.TableID{spec.Table.ID}); err != nil {
-		return nil, fmt.Errorf("begin writing to %s: %w", spec.Table.Name, err)
-	}
-	if spec.Overwrite {
-		if err := f.store.StageTruncate(ctx, spec.Table, spec.Txn, storage.Whole()); err != nil {
-			return nil, errors.Join(err, f.Abandon(context.WithoutCancel(ctx), spec))
+	if !spec.Shared {
+		if spec.Txn, err = f.catalog.Begin(ctx, spec.Kind, []storage.TableID{spec.Table.ID}); err != nil {
+			return nil, fmt.Errorf("begin writing to %s: %w", spec.Table.Name, err)
 		}
 	}
+	if err := f.begin(ctx, spec); err != nil {
+		return nil, errors.Join(err, f.Abandon(context.WithoutCancel(ctx), spec))
+	}
 	return spec, nil
+}
+
+// begin stages what is known before the first row.
+func (f *Format) begin(ctx context.Context, spec Spec) error {
+	p := spec.Partitions
+	switch {
+	case p == nil && spec.Overwrite:
+		return f.store.StageTruncate(ctx, spec.Table, spec.Txn, storage.Whole())
+	case p != nil && len(p.Static) == len(p.Columns):
+		ids, err := f.catalog.PartitionIDs(ctx, spec.Txn, spec.Table.ID, [][]schema.Datum{p.Static})
+		if err != nil || !spec.Overwrite {
+			return err
+		}
+		return f.store.StageTruncate(ctx, spec.Table, spec.Txn, ids[0].Range())
+	}
+	return nil
 }
 
 // Open implements outputformat.Format. Rows need not be sorted.
@@ -127,23 +164,34 @@ func (f *Format) Open(ctx context.Context, s outputformat.Spec, fields []schema.
 	if err != nil {
 		return nil, err
 	}
-	if err := checkFields(spec.Table, fields); err != nil {
+	columns := spec.Table.Columns
+	if spec.Table.Partitioned != (spec.Partitions != nil) {
+		return nil, fault.Bugf("output format %s: it is not said where the rows of %s go", Name, spec.Table.Name)
+	}
+	if spec.Partitions != nil {
+		columns = slices.Concat(columns, spec.Partitions.Columns)
+	}
+	if err := checkFields(spec.Table, columns, fields); err != nil {
 		return nil, err
 	}
-	w, err := f.store.Stage(ctx, spec.Table, storage.StageOptions{Txn: spec.Txn, Attempt: attempt, Task: task})
+	stage, err := f.store.Stage(ctx, spec.Table, storage.StageOptions{Txn: spec.Txn, Attempt: attempt, Task: spec.FirstTask + task})
 	if err != nil {
 		return nil, err
 	}
-	return &writer{table: spec.Table, task: task, stage: w}, nil
+	w := &writer{table: spec.Table, task: task, stage: stage}
+	if spec.Partitions != nil {
+		w.partitions = newPartitioner(f.catalog, spec)
+	}
+	return w, nil
 }
 
 // checkFields refuses rows that aren't the table's: staging them would give
 // values to the wrong columns.
-func checkFields(t *storage.Table, fields []schema.Field) error {
-	if len(fields) != len(t.Columns) {
-		return fault.Bugf("write to %s: %d fields for %d columns", t.Name, len(fields), len(t.Columns))
+func checkFields(t *storage.Table, columns schema.Columns, fields []schema.Field) error {
+	if len(fields) != len(columns) {
+		return fault.Bugf("write to %s: %d fields for %d columns", t.Name, len(fields), len(columns))
 	}
-	for i, c := range t.Columns {
+	for i, c := range columns {
 		if !fields[i].Type.Equal(c.Type) {
 			return fault.Bugf("write to %s: field %d is %s, column %s is %s", t.Name, i+1, fields[i].Type, c.Name, c.Type)
 		}
@@ -158,7 +206,7 @@ func (f *Format) Publish(ctx context.Context, s outputformat.Spec, won []outputf
 	if err != nil {
 		return outputformat.Summary{}, err
 	}
-	if sum, done := f.summary(spec.Txn); done {
+	if sum, done := f.summary(spec.Txn); done && !spec.Shared {
 		return sum, nil
 	}
 	won = slices.Clone(won)
@@ -167,6 +215,7 @@ func (f *Format) Publish(ctx context.Context, s outputformat.Spec, won []outputf
 	})
 	var sum outputformat.Summary
 	winners := make([]string, 0, len(won))
+	written := map[storage.PartitionID]bool{}
 	for i, m := range won {
 		staged, ok := m.Body.(storage.Staged)
 		if !ok {
@@ -178,6 +227,26 @@ func (f *Format) Publish(ctx context.Context, s outputformat.Spec, won []outputf
 		winners = append(winners, m.Attempt)
 		sum.Rows += staged.Rows
 		sum.Duplicates += staged.Duplicates
+		for _, id := range staged.Partitions {
+			written[id] = true
+		}
+	}
+	if p := spec.Partitions; p != nil && len(p.Static) < len(p.Columns) {
+		if p.Most > 0 && len(written) > p.Most {
+			return outputformat.Summary{}, tooMany(spec.Table, len(written), "a statement", p.Most, settingMost)
+		}
+		if spec.Overwrite {
+			var ranges []storage.KeyRange
+			for id := range written {
+				ranges = append(ranges, id.Range())
+			}
+			if err := f.store.StageTruncate(ctx, spec.Table, spec.Txn, ranges...); err != nil {
+				return outputformat.Summary{}, err
+			}
+		}
+	}
+	if spec.Shared {
+		return sum, f.note(spec, winners)
 	}
 	if _, err := f.catalog.Commit(ctx, spec.Txn, winners); err != nil {
 		return outputformat.Summary{}, fmt.Errorf("publish %s: %w", spec.Table.Name, err)
@@ -206,6 +275,9 @@ func (f *Format) Abandon(ctx context.Context, s outputformat.Spec) error {
 	if err != nil {
 		return err
 	}
+	if spec.Shared {
+		return nil // whoever opened the transaction ends it
+	}
 	if err := f.catalog.Abort(ctx, spec.Txn); err != nil {
 		return fmt.Errorf("abandon the write to %s: %w", spec.Table.Name, err)
 	}
@@ -216,11 +288,21 @@ type writer struct {
 	table *storage.Table
 	task  int
 	stage storage.StageWriter
-	done  bool
+	// partitions gives rows of a partitioned table their partition's id.
+	partitions *partitioner
+	done       bool
 }
 
 // Write implements outputformat.Writer.
-func (w *writer) Write(ctx context.Context, b *batch.Batch) error { return w.stage.Write(ctx, b) }
+func (w *writer) Write(ctx context.Context, b *batch.Batch) error {
+	if w.partitions != nil && b.Rows() > 0 {
+		var err error
+		if b, err = w.partitions.withIDs(ctx, b); err != nil {
+			return err
+		}
+	}
+	return w.stage.Write(ctx, b)
+}
 
 // Finish implements outputformat.Writer.
 func (w *writer) Finish(ctx context.Context) (outputformat.Manifest, error) {
@@ -229,6 +311,9 @@ func (w *writer) Finish(ctx context.Context) (outputformat.Manifest, error) {
 		return outputformat.Manifest{}, err
 	}
 	w.done = true
+	if w.partitions != nil {
+		staged.Partitions = w.partitions.written()
+	}
 	return outputformat.Manifest{Attempt: staged.Attempt, Task: w.task, Rows: staged.Rows, Bytes: staged.Bytes, Body: staged}, nil
 }
 

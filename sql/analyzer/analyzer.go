@@ -39,7 +39,9 @@ type Options struct {
 	// Table finds a table; its errors name the nearest existing one.
 	Table func(ctx context.Context, database, name string) (*catalog.Table, error)
 	// Scan makes the leaf that reads all columns of a table.
-	Scan      func(ctx context.Context, t *catalog.Table) (*plan.Scan, error)
+	Scan func(ctx context.Context, t *catalog.Table) (*plan.Scan, error)
+	// Parse reads the query of a view; nil: there are no views.
+	Parse     func(text string) (*ast.Query, error)
 	Functions FunctionSet
 	Database  string // for names without one
 	// Constant computes an expression without columns; nil: only literals are constants.
@@ -71,7 +73,14 @@ type Analyzer struct {
 	o      Options
 	tables int // read so far
 	depth  int // of the query being analysed
+	views  int // around what is analysed
+	// used are the tables and views that the statement reads by name.
+	used []*catalog.Table
 }
+
+// Tables returns the tables and views that what was analysed so far reads,
+// those below views included.
+func (a *Analyzer) Tables() []*catalog.Table { return a.used }
 
 // New returns an analyzer.
 func New(o Options) *Analyzer { return &Analyzer{o: o} }
@@ -84,71 +93,6 @@ func (a *Analyzer) Query(ctx context.Context, q *ast.Query) (plan.Node, error) {
 		return nil, err
 	}
 	return firstIf(n, len(s.cols)), nil
-}
-
-// Insert returns the plan of the rows that an INSERT writes: all columns of
-// the table, in its order and types.
-func (a *Analyzer) Insert(ctx context.Context, s *ast.Insert, t *catalog.Table) (plan.Node, error) {
-	target := make([]int, 0, len(t.Columns)) // target[i]: the table's column that the i-th column goes to
-	if s.Columns == nil {
-		for i := range t.Columns {
-			target = append(target, i)
-		}
-	}
-	names := make([]string, len(t.Columns))
-	for i, c := range t.Columns {
-		names[i] = c.Name
-	}
-	taken := map[int]bool{}
-	for _, id := range s.Columns {
-		i := t.Columns.Index(id.Name)
-		if i < 0 {
-			return nil, unknownColumn(id.Pos, id.Name, names, "table "+t.Name)
-		}
-		if taken[i] {
-			return nil, errorAt(id.Pos, fault.StateSyntax, "column %s is listed twice", t.Columns[i].Name)
-		}
-		taken[i] = true
-		target = append(target, i)
-	}
-	var types []schema.Type
-	for _, i := range target {
-		types = append(types, t.Columns[i].Type)
-	}
-	input, _, err := a.insertSource(ctx, s.Query, types)
-	if err != nil {
-		return nil, err
-	}
-	fields := input.Fields()
-	if len(fields) != len(target) {
-		what := fmt.Sprintf("table %s has %s", t.Name, columnCount(len(target)))
-		if s.Columns != nil {
-			what = fmt.Sprintf("%d columns are listed", len(target))
-		}
-		return nil, errorAt(s.Query.Pos, fault.StateSyntax, "%s, but the query gives %d", what, len(fields))
-	}
-	exprs := make([]plan.Expr, len(t.Columns))
-	for i, c := range t.Columns {
-		exprs[i] = &plan.Literal{Value: schema.NullOf(c.Type)}
-	}
-	for i, to := range target {
-		exprs[to] = castTo(&plan.Column{Index: i, Name: fields[i].Name, T: fields[i].Type}, t.Columns[to].Type)
-	}
-	return &plan.Project{Input: input, Exprs: exprs, Names: names}, nil
-}
-
-// insertSource analyses the query of an INSERT. The rows of VALUES take the
-// types of the columns at once: 1 and 'a' in one column need no common type.
-func (a *Analyzer) insertSource(ctx context.Context, q *ast.Query, types []schema.Type) (plan.Node, *scope, error) {
-	v, ok := q.Body.(*ast.ValuesBody)
-	if !ok || q.With != nil || q.OrderBy != nil || q.Limit != nil {
-		n, s, err := a.query(ctx, q, nil, nil)
-		if err != nil {
-			return nil, nil, err
-		}
-		return firstIf(n, len(s.cols)), s, nil
-	}
-	return a.values(ctx, v, types, nil, nil)
 }
 
 // env is what names mean around a query: the common table expressions.

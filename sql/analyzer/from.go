@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"github.com/skepdb/skep/catalog"
 	"github.com/skepdb/skep/internal/fault"
 	"github.com/skepdb/skep/schema"
 	"github.com/skepdb/skep/sql/ast"
@@ -111,6 +112,10 @@ func (a *Analyzer) namedTable(ctx context.Context, ref *ast.TableName, e *env) (
 	t, err := a.o.Table(ctx, database, name)
 	if err != nil {
 		return nil, nil, At(ref.Pos, err)
+	}
+	a.used = append(a.used, t)
+	if t.Kind == catalog.View {
+		return a.view(ctx, ref, t, e)
 	}
 	scan, err := a.o.Scan(ctx, t)
 	if err != nil {

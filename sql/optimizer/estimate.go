@@ -112,9 +112,12 @@ func scanRows(n *plan.Scan) int64 {
 	for _, r := range kept {
 		rows += r.Rows
 	}
+	if len(s.Partitions) < s.AllPartitions { // as if they were of one size
+		rows = int64(float64(rows) * float64(len(s.Partitions)) / float64(s.AllPartitions))
+	}
 	rows = scaled(rows, share(s.Filter))
 	if s.Table.Keyed() && pinsKey(s) { // a key is there once
-		rows = min(rows, int64(len(s.Ranges)))
+		rows = min(rows, int64(len(s.Ranges)*max(1, len(s.Partitions))))
 	}
 	if s.Limit > 0 {
 		rows = min(rows, s.Limit)

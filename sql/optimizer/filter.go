@@ -176,6 +176,11 @@ func (o *Options) pushScan(n *plan.Scan, conds []plan.Expr) plan.Node {
 	if s == nil {
 		return filtered(n, conds)
 	}
+	s, conds = o.prunePartitions(s, conds)
+	if s.Table.Partitioned && len(s.Partitions) == 0 {
+		return &plan.Values{Out: n.Fields()}
+	}
+	n = &plan.Scan{Spec: s, Rows: n.Rows}
 	var pushed []storage.Predicate
 	var above []plan.Expr
 	for _, c := range conds {

@@ -14,6 +14,9 @@ import (
 // Evaluator computes constant expressions (no columns in them).
 type Evaluator interface {
 	Eval(e plan.Expr) (schema.Datum, error)
+	// Matches returns for which of some rows a condition is true. Its columns are
+	// positions in columns, which have a row's values each.
+	Matches(cond plan.Expr, types []schema.Type, rows [][]schema.Datum) ([]bool, error)
 }
 
 // Options are what rules may look at besides the plan.

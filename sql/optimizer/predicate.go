@@ -22,6 +22,9 @@ var flipped = [...]storage.Op{storage.Eq: storage.Eq, storage.Ne: storage.Ne, st
 // and order qualify; a cast of the column may be undone where every value
 // survives it and the literal fits the column's type exactly.
 func toPredicate(s *Source, e plan.Expr) (storage.Predicate, bool) {
+	if s.Table.Partitioned && s.usesPartitions(e) {
+		return nil, false // the store doesn't have their values
+	}
 	switch e := e.(type) {
 	case *plan.Column:
 		if e.T.Kind == schema.Boolean {

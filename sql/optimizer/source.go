@@ -20,7 +20,13 @@ type Source struct {
 	Filter  storage.Predicate // nil: all rows
 	Limit   int64             // 0: none
 	// Ranges are ascending, disjoint; nil: all keys; none but not nil: no row.
+	// Of a partitioned table they are of what follows the partition id.
 	Ranges []storage.KeyRange
+	// Partitions are those of a partitioned table that are read, PartitionColumns
+	// the columns whose values they have, AllPartitions how many there are.
+	Partitions       []storage.Partition
+	PartitionColumns schema.Columns
+	AllPartitions    int
 	// Regions are the table's with their figures, by key; nil: not known.
 	Regions []storage.RegionStats
 }
@@ -49,8 +55,18 @@ func (s *Source) Describe() string {
 
 // Kept returns the regions that the ranges touch, and how many there are.
 func (s *Source) Kept() (kept []storage.RegionStats, total int) {
+	ranges := s.Ranges
+	if s.Table.Partitioned {
+		ranges = []storage.KeyRange{}
+		for _, p := range s.Partitions {
+			ranges = append(ranges, p.ID.Range())
+		}
+		if len(ranges) == s.AllPartitions || len(s.Regions) == 1 && len(ranges) > 0 {
+			ranges = nil
+		}
+	}
 	for _, r := range s.Regions {
-		if s.Ranges == nil || overlapsAny(r.Range, s.Ranges) {
+		if ranges == nil || overlapsAny(r.Range, ranges) {
 			kept = append(kept, r)
 		}
 	}

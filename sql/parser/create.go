@@ -10,33 +10,47 @@ import (
 // maxRegions is the most SPLIT INTO may ask for.
 const maxRegions = 65536
 
-// createTable reads CREATE TABLE.
+// maxBuckets is the most CLUSTERED BY may ask for.
+const maxBuckets = 1 << 30
+
+// createTable reads CREATE [TEMPORARY] [EXTERNAL] TABLE.
 func (p *parser) createTable(stmt ast.Stmt) ast.Statement {
-	p.expect("CREATE", "TABLE")
-	s := &ast.CreateTable{Stmt: stmt, IfNotExists: p.ifNotExists(), Table: p.name("a table name")}
-	switch t := p.peek(); {
-	case t.is("LIKE"):
-		p.unsupported(t.pos, "CREATE TABLE .. LIKE")
-		return s
-	case t.is("AS"):
-		p.unsupported(t.pos, "CREATE TABLE .. AS SELECT")
-		return s
-	}
-	p.expect("(")
-	for p.err == nil {
-		if p.at("CONSTRAINT") || p.at("PRIMARY", "KEY") || p.at("FOREIGN", "KEY") || p.at("UNIQUE", "(") || p.at("CHECK", "(") {
-			p.tableConstraint(s)
-		} else {
-			s.Columns = append(s.Columns, p.columnDef())
-		}
-		if !p.accept(",") {
-			break
+	p.expect("CREATE")
+	s := &ast.CreateTable{Stmt: stmt}
+	for !p.at("TABLE") {
+		switch p.next().upper {
+		case "TEMPORARY":
+			s.Temporary = true
+		case "EXTERNAL":
+			s.External = true
 		}
 	}
-	if len(s.Columns) == 0 {
-		p.unexpected("a column")
+	p.expect("TABLE")
+	s.IfNotExists = p.ifNotExists()
+	s.Table = p.name("a table name")
+	if p.accept("LIKE") {
+		if t := p.peek(); p.accept("FILE") {
+			p.unsupported(t.pos, "CREATE TABLE .. LIKE FILE")
+		}
+		like := p.name("the name of a table or view")
+		s.Like = &like
+	} else if p.at("(") && !p.peekAt(1).is("SELECT") && !p.peekAt(1).is("WITH") {
+		p.expect("(")
+		for p.err == nil {
+			if p.at("CONSTRAINT") || p.at("PRIMARY", "KEY") || p.at("FOREIGN", "KEY") || p.at("UNIQUE", "(") || p.at("CHECK", "(") {
+				p.tableConstraint(s)
+			} else {
+				s.Columns = append(s.Columns, p.columnDef(false))
+			}
+			if !p.accept(",") {
+				break
+			}
+		}
+		if len(s.Columns) == 0 && len(s.Constraints) == 0 {
+			p.unexpected("a column")
+		}
+		p.expect(")")
 	}
-	p.expect(")")
 	for p.err == nil && p.peek().kind != tokEOF {
 		p.tableOption(s)
 	}
@@ -44,17 +58,25 @@ func (p *parser) createTable(stmt ast.Stmt) ast.Statement {
 	return s
 }
 
-// columnKeys takes over PRIMARY KEY written at a column.
+// columnKeys takes over the constraints written at columns.
 func (p *parser) columnKeys(s *ast.CreateTable) {
 	for _, c := range s.Columns {
-		switch {
-		case !c.PrimaryKey:
-		case c.Informal:
-			s.Informal = append(s.Informal, c.Name)
-		default:
-			p.setKey(s, c.Pos, []ast.KeyColumn{{Pos: c.Pos, Name: c.Name.Name}})
+		for _, k := range c.Constraints {
+			p.addConstraint(s, k)
 		}
 	}
+}
+
+// addConstraint keeps a constraint; an enforced primary key is the row key.
+func (p *parser) addConstraint(s *ast.CreateTable, c ast.Constraint) {
+	if c.Kind == "primary key" && !c.Disabled {
+		key := make([]ast.KeyColumn, len(c.Columns))
+		for i, n := range c.Columns {
+			key[i] = ast.KeyColumn{Pos: n.Pos, Name: n.Name}
+		}
+		p.setKey(s, c.Pos, key)
+	}
+	s.Constraints = append(s.Constraints, c)
 }
 
 func (p *parser) setKey(s *ast.CreateTable, pos ast.Pos, key []ast.KeyColumn) {
@@ -65,69 +87,130 @@ func (p *parser) setKey(s *ast.CreateTable, pos ast.Pos, key []ast.KeyColumn) {
 	s.Key, s.KeyPos = key, pos
 }
 
-// tableConstraint reads [CONSTRAINT n] PRIMARY KEY (..) ... between columns.
-func (p *parser) tableConstraint(s *ast.CreateTable) {
+// tableConstraint reads a constraint between columns.
+func (p *parser) tableConstraint(s *ast.CreateTable) { p.addConstraint(s, p.constraint()) }
+
+// constraint reads [CONSTRAINT n] PRIMARY KEY (..)|UNIQUE (..)|FOREIGN KEY ..|CHECK (..).
+func (p *parser) constraint() ast.Constraint {
+	c := ast.Constraint{Pos: p.peek().pos}
 	if p.accept("CONSTRAINT") {
-		p.ident("a constraint name")
+		c.Name = p.ident("a constraint name").Name
+		c.Pos = p.peek().pos
 	}
-	t := p.peek()
-	if !p.accept("PRIMARY", "KEY") {
-		switch {
-		case t.is("FOREIGN"), t.is("UNIQUE"), t.is("CHECK"):
-			p.unsupported(t.pos, t.upper+" constraints")
-		default:
-			p.unexpected("PRIMARY KEY")
-		}
-		return
+	switch {
+	case p.accept("PRIMARY", "KEY"):
+		c.Kind = "primary key"
+		c.Columns = p.identList("a column name")
+	case p.accept("UNIQUE"):
+		c.Kind = "unique"
+		c.Columns = p.identList("a column name")
+	case p.accept("FOREIGN", "KEY"):
+		c.Kind = "foreign key"
+		c.Columns = p.identList("a column name")
+		p.references(&c)
+	case p.accept("CHECK"):
+		c.Kind = "check"
+		p.check(&c)
+	default:
+		p.unexpected("PRIMARY KEY, UNIQUE, FOREIGN KEY or CHECK")
 	}
-	names := p.identList("a column name")
-	if p.informal() {
-		s.Informal = append(s.Informal, names...)
-		return
-	}
-	key := make([]ast.KeyColumn, len(names))
-	for i, n := range names {
-		key[i] = ast.KeyColumn{Pos: n.Pos, Name: n.Name}
-	}
-	p.setKey(s, t.pos, key)
+	p.enforcement(&c)
+	return c
 }
 
-// informal reads what may follow a constraint and reports whether it says that
-// nobody enforces it.
-func (p *parser) informal() bool {
-	informal := false
+func (p *parser) references(c *ast.Constraint) {
+	p.expect("REFERENCES")
+	c.RefTable = p.name("a table name")
+	if p.at("(") {
+		c.RefColumns = p.identList("a column name")
+	}
+}
+
+func (p *parser) check(c *ast.Constraint) {
+	p.expect("(")
+	start := p.i
+	c.X = p.expr()
+	c.Text = p.textBetween(start)
+	p.expect(")")
+}
+
+// enforcement reads what may follow a constraint.
+func (p *parser) enforcement(c *ast.Constraint) {
 	for {
 		switch {
 		case p.accept("DISABLE"), p.accept("NOT", "ENFORCED"):
-			informal = true
-		case p.accept("ENABLE"), p.accept("ENFORCED"), p.accept("NOVALIDATE"), p.accept("VALIDATE"), p.accept("RELY"), p.accept("NORELY"):
+			c.Disabled = true
+		case p.accept("ENABLE"), p.accept("ENFORCED"):
+		case p.accept("NOVALIDATE"):
+		case p.accept("VALIDATE"):
+			c.Validate = true
+		case p.accept("RELY"):
+			c.Rely = true
+		case p.accept("NORELY"):
 		default:
-			return informal
+			return
 		}
 	}
 }
 
-// columnDef reads name type [constraints] [COMMENT 'c'].
-func (p *parser) columnDef() ast.ColumnDef {
-	c := ast.ColumnDef{Pos: p.peek().pos, Name: p.ident("a column name"), Type: p.typeName()}
+// columnDef reads name type [constraints] [COMMENT 'c']. Without a type where
+// that may be left out.
+func (p *parser) columnDef(typeOptional bool) ast.ColumnDef {
+	c := ast.ColumnDef{Pos: p.peek().pos, Name: p.ident("a column name")}
+	if t := p.peek(); !typeOptional || !t.is(",") && !t.is(")") && !t.is("COMMENT") {
+		c.Type = p.typeName()
+	}
 	for p.err == nil {
-		switch t := p.peek(); {
-		case p.accept("COMMENT"):
-			c.Comment = p.str("a comment in quotes")
-		case p.accept("CONSTRAINT"):
-			p.ident("a constraint name")
+		k := ast.Constraint{Columns: []ast.Ident{c.Name}}
+		if p.accept("CONSTRAINT") {
+			k.Name = p.ident("a constraint name").Name
+		}
+		k.Pos = p.peek().pos
+		switch {
+		case k.Name == "" && p.accept("COMMENT"):
+			c.Comment, c.HasComment = p.str("a comment in quotes"), true
+			continue
 		case p.accept("NOT", "NULL"):
-			c.NotNull = !p.informal()
+			k.Kind = "not null"
 		case p.accept("PRIMARY", "KEY"):
-			c.PrimaryKey = true
-			c.Informal = p.informal()
-		case t.is("DEFAULT"), t.is("CHECK"), t.is("UNIQUE"), t.is("REFERENCES"):
-			p.unsupported(t.pos, t.upper+" constraints")
+			k.Kind = "primary key"
+		case p.accept("UNIQUE"):
+			k.Kind = "unique"
+		case p.at("REFERENCES"):
+			k.Kind = "foreign key"
+			p.references(&k)
+		case p.accept("DEFAULT"):
+			k.Kind = "default"
+			start := p.i
+			k.X = p.expr()
+			k.Text = p.textBetween(start)
+		case p.accept("CHECK"):
+			k.Kind = "check"
+			p.check(&k)
 		default:
+			if k.Name != "" {
+				p.unexpected("NOT NULL, PRIMARY KEY, UNIQUE, REFERENCES, DEFAULT or CHECK")
+			}
 			return c
 		}
+		p.enforcement(&k)
+		c.Constraints = append(c.Constraints, k)
 	}
 	return c
+}
+
+// columnDefs reads (a int, b string, ..).
+func (p *parser) columnDefs(typeOptional bool) []ast.ColumnDef {
+	var out []ast.ColumnDef
+	p.expect("(")
+	for p.err == nil {
+		out = append(out, p.columnDef(typeOptional))
+		if !p.accept(",") {
+			break
+		}
+	}
+	p.expect(")")
+	return out
 }
 
 // tableOption reads one of the clauses after the columns, in any order.
@@ -145,21 +228,119 @@ func (p *parser) tableOption(s *ast.CreateTable) {
 		if !p.accept("REGIONS") {
 			p.accept("REGION")
 		}
+	case p.accept("PARTITIONED", "BY"):
+		if p.at("SPEC") {
+			p.unsupported(t.pos, "PARTITIONED BY SPEC")
+		}
+		s.PartitionedBy = p.columnDefs(true)
+	case p.at("CLUSTERED", "BY"):
+		s.Clustered = p.clustered()
+	case p.at("SKEWED", "BY"):
+		s.Skewed = p.skewed()
 	case p.at("ROW", "FORMAT"):
 		s.RowFormat = p.rowFormat()
-	case p.at("STORED", "BY"), p.at("STORED", "AS", "INPUTFORMAT"):
-		p.unsupported(t.pos, "STORED BY and STORED AS INPUTFORMAT")
-	case p.accept("STORED", "AS"):
-		s.StoredAs = p.ident("a format name").Name
+	case t.is("STORED"):
+		s.Stored = p.stored()
+	case p.accept("LOCATION"):
+		text := p.str("a place in quotes")
+		s.Location = &text
 	case p.accept("TBLPROPERTIES"):
 		s.Properties = append(s.Properties, p.properties()...)
-	case t.is("PARTITIONED"), t.is("CLUSTERED"), t.is("SKEWED"), t.is("LOCATION"):
-		p.unsupported(t.pos, "CREATE TABLE .. "+t.upper)
-	case t.is("AS"):
-		p.unsupported(t.pos, "CREATE TABLE .. AS SELECT")
+	case p.accept("WITH", "SERDEPROPERTIES"):
+		props := p.properties()
+		if s.RowFormat == nil {
+			s.RowFormat = &ast.RowFormat{Pos: t.pos}
+		}
+		s.RowFormat.SerdeProperties = append(s.RowFormat.SerdeProperties, props...)
+	case p.accept("AS"):
+		s.As = p.query()
+	case t.is("SELECT"), t.is("WITH"), t.is("("), t.is("VALUES"):
+		s.As = p.query()
 	default:
-		p.unexpected("COMMENT, ROW KEY, SPLIT INTO, ROW FORMAT, STORED AS, TBLPROPERTIES or end of statement")
+		p.unexpected("COMMENT, PARTITIONED BY, CLUSTERED BY, ROW KEY, SPLIT INTO, ROW FORMAT, STORED AS, LOCATION, TBLPROPERTIES, AS or end of statement")
 	}
+}
+
+// clustered reads CLUSTERED BY (..) [SORTED BY (..)] INTO n BUCKETS.
+func (p *parser) clustered() *ast.Clustered {
+	c := &ast.Clustered{Pos: p.peek().pos}
+	p.expect("CLUSTERED", "BY")
+	c.Columns = p.identList("a column name")
+	if p.accept("SORTED", "BY") {
+		c.Sorted = p.rowKey()
+	}
+	p.expect("INTO")
+	c.Buckets = p.number("a number of buckets", maxBuckets)
+	if c.Buckets == 0 && p.err == nil {
+		p.fail(syntaxError(c.Pos, "CLUSTERED BY wants at least one bucket"))
+	}
+	p.expect("BUCKETS")
+	return c
+}
+
+// skewed reads SKEWED BY (..) ON (..) [STORED AS DIRECTORIES].
+func (p *parser) skewed() *ast.Skewed {
+	s := &ast.Skewed{Pos: p.peek().pos}
+	p.expect("SKEWED", "BY")
+	s.Columns = p.identList("a column name")
+	p.expect("ON")
+	p.expect("(")
+	for p.err == nil {
+		var values []string
+		if p.accept("(") {
+			for p.err == nil {
+				_, text := p.partitionConstant()
+				values = append(values, text)
+				if !p.accept(",") {
+					break
+				}
+			}
+			p.expect(")")
+		} else {
+			_, text := p.partitionConstant()
+			values = []string{text}
+		}
+		s.Values = append(s.Values, values)
+		if p.err == nil && len(values) != len(s.Columns) {
+			p.fail(syntaxError(s.Pos, "SKEWED BY has %d columns, but values for %d", len(s.Columns), len(values)))
+		}
+		if !p.accept(",") {
+			break
+		}
+	}
+	p.expect(")")
+	s.Directories = p.accept("STORED", "AS", "DIRECTORIES")
+	return s
+}
+
+// stored reads STORED AS f, STORED AS INPUTFORMAT .. OUTPUTFORMAT .. or STORED BY.
+func (p *parser) stored() ast.Stored {
+	s := ast.Stored{Pos: p.peek().pos}
+	p.expect("STORED")
+	switch {
+	case p.accept("BY"):
+		if p.peek().kind == tokString {
+			s.By = p.str("the name of a storage handler in quotes")
+		} else {
+			s.By = p.ident("the name of a storage handler").Name
+		}
+		if p.accept("WITH", "SERDEPROPERTIES") {
+			s.HandlerProperties = p.properties()
+		}
+	case p.accept("AS", "INPUTFORMAT"):
+		s.Input = p.str("the name of an input format in quotes")
+		p.expect("OUTPUTFORMAT")
+		s.Output = p.str("the name of an output format in quotes")
+		if p.accept("INPUTDRIVER") {
+			p.str("the name of a driver in quotes")
+			p.expect("OUTPUTDRIVER")
+			p.str("the name of a driver in quotes")
+		}
+	default:
+		p.expect("AS")
+		s.As = p.ident("a format name").Name
+	}
+	return s
 }
 
 // rowKey reads (a, b DESC).

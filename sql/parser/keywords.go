@@ -34,35 +34,51 @@ func isReserved(upper string) bool     { return reservedWords[upper] }
 func isFunctionWord(upper string) bool { return functionWords[upper] }
 func isClauseWord(upper string) bool   { return clauseWords[upper] }
 
-// unsupported maps the first words of Hive statements that the engine does not
-// have yet to their name in the refusal. Longest match first.
-var unsupported = []struct{ words, name string }{
-	{"ALTER TABLE", "ALTER TABLE"}, {"ALTER VIEW", "ALTER VIEW"}, {"ALTER DATABASE", "ALTER DATABASE"},
-	{"ALTER SCHEMA", "ALTER DATABASE"}, {"ALTER", "ALTER"},
-	{"CREATE VIEW", "CREATE VIEW"}, {"CREATE OR REPLACE", "CREATE VIEW"}, {"CREATE MATERIALIZED", "CREATE MATERIALIZED VIEW"},
-	{"CREATE TEMPORARY TABLE", "CREATE TEMPORARY TABLE"}, {"CREATE TEMPORARY FUNCTION", "CREATE FUNCTION"},
-	{"CREATE TEMPORARY MACRO", "CREATE MACRO"}, {"CREATE FUNCTION", "CREATE FUNCTION"},
-	{"CREATE EXTERNAL", "CREATE EXTERNAL TABLE"}, {"CREATE MANAGED", "CREATE MANAGED TABLE"},
-	{"CREATE TRANSACTIONAL", "CREATE TRANSACTIONAL TABLE"}, {"CREATE ROLE", "roles"},
-	{"CREATE SCHEDULED", "scheduled queries"}, {"CREATE RESOURCE", "resource plans"}, {"CREATE DATACONNECTOR", "data connectors"},
-	{"CREATE REMOTE", "remote databases"}, {"CREATE INDEX", "indexes"},
-	{"DROP VIEW", "DROP VIEW"}, {"DROP MATERIALIZED", "DROP MATERIALIZED VIEW"}, {"DROP FUNCTION", "DROP FUNCTION"},
-	{"DROP TEMPORARY", "DROP TEMPORARY"}, {"DROP ROLE", "roles"}, {"DROP SCHEDULED", "scheduled queries"},
-	{"DROP RESOURCE", "resource plans"}, {"DROP DATACONNECTOR", "data connectors"}, {"DROP INDEX", "indexes"},
-	{"DESCRIBE FUNCTION", "DESCRIBE FUNCTION"}, {"DESC FUNCTION", "DESCRIBE FUNCTION"},
-	{"INSERT OVERWRITE DIRECTORY", "INSERT OVERWRITE DIRECTORY"}, {"INSERT OVERWRITE LOCAL", "INSERT OVERWRITE DIRECTORY"},
-	{"ANALYZE", "ANALYZE TABLE"}, {"MSCK", "MSCK"}, {"TRUNCATE", "TRUNCATE TABLE"}, {"EXPORT", "EXPORT"}, {"IMPORT", "IMPORT"},
-	{"REPL", "REPL"}, {"DELETE", "DELETE"}, {"UPDATE", "UPDATE"}, {"MERGE", "MERGE"}, {"PREPARE", "PREPARE"},
-	{"EXECUTE", "EXECUTE"}, {"START TRANSACTION", "transactions"}, {"COMMIT", "transactions"}, {"ROLLBACK", "transactions"},
-	{"GRANT", "GRANT"}, {"REVOKE", "REVOKE"}, {"LOCK", "LOCK TABLE"}, {"UNLOCK", "UNLOCK TABLE"},
-	{"RELOAD", "RELOAD"}, {"RESET", "RESET"}, {"KILL", "KILL QUERY"}, {"ABORT", "ABORT"}, {"CACHE", "CACHE"},
-	{"ENABLE", "resource plans"}, {"DISABLE", "resource plans"}, {"REPLACE", "resource plans"},
-	{"DFS", "dfs"}, {"ADD", "ADD JAR|FILE|ARCHIVE"}, {"LIST", "LIST JAR|FILE|ARCHIVE"}, {"COMPILE", "COMPILE"},
-	{"LLAP", "LLAP"}, {"CRYPTO", "CRYPTO"}, {"ERASURE", "ERASURE"}, {"SOURCE", "source"},
-	{"MAP", "MAP .. USING"}, {"REDUCE", "REDUCE .. USING"},
-	{"SHOW", "this kind of SHOW"},
+// unsupported has the first words of Hive statements that the engine does not
+// have, their name in the refusal and, if there is no sense in them here, why.
+// Longest match first.
+var unsupported = []struct{ words, name, reason string }{
+	{"ALTER MATERIALIZED", "ALTER MATERIALIZED VIEW", ""}, {"ALTER SCHEDULED", "scheduled queries", ""},
+	{"ALTER RESOURCE", "resource plans", noYARN}, {"ALTER TRIGGER", "resource plans", noYARN}, {"ALTER POOL", "resource plans", noYARN},
+	{"ALTER USER", "resource plans", noYARN}, {"ALTER GROUP", "resource plans", noYARN}, {"ALTER APPLICATION", "resource plans", noYARN},
+	{"ALTER DATACONNECTOR", "data connectors", ""}, {"ALTER INDEX", "indexes", "Hive has dropped them; tables have a ROW KEY"},
+	{"CREATE MATERIALIZED", "CREATE MATERIALIZED VIEW", ""}, {"CREATE TEMPORARY FUNCTION", "CREATE FUNCTION", noJVM},
+	{"CREATE TEMPORARY MACRO", "CREATE MACRO", ""}, {"CREATE FUNCTION", "CREATE FUNCTION", noJVM}, {"CREATE ROLE", "roles", ""},
+	{"CREATE SCHEDULED", "scheduled queries", ""}, {"CREATE RESOURCE", "resource plans", noYARN}, {"CREATE TRIGGER", "resource plans", noYARN},
+	{"CREATE POOL", "resource plans", noYARN}, {"CREATE USER", "resource plans", noYARN}, {"CREATE GROUP", "resource plans", noYARN},
+	{"CREATE APPLICATION", "resource plans", noYARN}, {"CREATE DATACONNECTOR", "data connectors", ""}, {"CREATE REMOTE", "remote databases", ""},
+	{"CREATE INDEX", "indexes", "Hive has dropped them; tables have a ROW KEY"}, {"CREATE OR REPLACE SCHEDULED", "scheduled queries", ""},
+	{"DROP MATERIALIZED", "DROP MATERIALIZED VIEW", ""}, {"DROP FUNCTION", "DROP FUNCTION", noJVM}, {"DROP TEMPORARY FUNCTION", "DROP FUNCTION", noJVM},
+	{"DROP TEMPORARY MACRO", "DROP MACRO", ""}, {"DROP ROLE", "roles", ""}, {"DROP SCHEDULED", "scheduled queries", ""},
+	{"DROP RESOURCE", "resource plans", noYARN}, {"DROP TRIGGER", "resource plans", noYARN}, {"DROP POOL", "resource plans", noYARN},
+	{"DROP USER", "resource plans", noYARN}, {"DROP GROUP", "resource plans", noYARN}, {"DROP APPLICATION", "resource plans", noYARN},
+	{"DROP DATACONNECTOR", "data connectors", ""}, {"DROP INDEX", "indexes", "Hive has dropped them; tables have a ROW KEY"},
+	{"EXPORT", "EXPORT", ""}, {"IMPORT", "IMPORT", ""},
+	{"REPL", "REPL", ""}, {"DELETE", "DELETE", ""}, {"UPDATE", "UPDATE", ""}, {"MERGE", "MERGE", ""}, {"PREPARE", "PREPARE", ""},
+	{"EXECUTE", "EXECUTE", ""}, {"START TRANSACTION", "transactions of several statements", ""}, {"COMMIT", "transactions of several statements", ""},
+	{"ROLLBACK", "transactions of several statements", ""}, {"GRANT", "GRANT", ""}, {"REVOKE", "REVOKE", ""},
+	{"LOCK", "LOCK", "each statement reads one snapshot, writers don't wait for readers"},
+	{"UNLOCK", "UNLOCK", "each statement reads one snapshot, writers don't wait for readers"},
+	{"RELOAD", "RELOAD FUNCTIONS", noJVM}, {"KILL", "KILL QUERY", ""}, {"ABORT", "ABORT", ""}, {"CACHE", "CACHE", ""},
+	{"ENABLE", "resource plans", noYARN}, {"DISABLE", "resource plans", noYARN}, {"REPLACE", "resource plans", noYARN},
+	{"DFS", "dfs", "there is no HDFS: files are local, rows live in regions"}, {"ADD", "ADD JAR|FILE|ARCHIVE", noJVM},
+	{"LIST", "LIST JAR|FILE|ARCHIVE", noJVM}, {"COMPILE", "COMPILE", noJVM},
+	{"LLAP", "LLAP", noYARN}, {"CRYPTO", "CRYPTO", "there is no HDFS"}, {"ERASURE", "ERASURE", "there is no HDFS"}, {"SOURCE", "source", ""},
+	{"MAP", "MAP .. USING", ""}, {"REDUCE", "REDUCE .. USING", ""},
+	{"SHOW GRANT", "SHOW GRANT", ""}, {"SHOW ROLES", "roles", ""}, {"SHOW ROLE", "roles", ""}, {"SHOW CURRENT", "roles", ""}, {"SHOW PRINCIPALS", "roles", ""},
+	{"SHOW RESOURCE", "resource plans", noYARN}, {"SHOW DATACONNECTORS", "data connectors", ""},
+	{"SHOW INDEX", "indexes", "Hive has dropped them; tables have a ROW KEY"}, {"SHOW INDEXES", "indexes", "Hive has dropped them; tables have a ROW KEY"},
+	{"SHOW FORMATTED", "indexes", "Hive has dropped them; tables have a ROW KEY"},
 }
+
+const (
+	noYARN = "there is no YARN: pools and slots are set when a node starts"
+	noJVM  = "there is no JVM to load classes into"
+)
 
 // statementWords begin the statements that exist, for suggestions.
 var statementWords = []string{"SELECT", "WITH", "FROM", "VALUES", "INSERT", "LOAD", "CREATE", "DROP", "DESCRIBE", "DESC",
-	"SHOW", "USE", "SET", "EXPLAIN", "ALTER", "TRUNCATE", "ANALYZE", "DELETE", "UPDATE", "MERGE"}
+	"SHOW", "USE", "SET", "RESET", "EXPLAIN", "ALTER", "TRUNCATE", "ANALYZE", "MSCK", "DELETE", "UPDATE", "MERGE"}
+
+// showWords may follow SHOW, for suggestions.
+var showWords = []string{"TABLES", "VIEWS", "DATABASES", "SCHEMAS", "PARTITIONS", "COLUMNS", "CREATE", "FUNCTIONS", "TBLPROPERTIES", "TABLE", "CONF", "LOCKS", "TRANSACTIONS", "COMPACTIONS"}

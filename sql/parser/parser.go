@@ -2,11 +2,9 @@ package parser
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/skepdb/skep/internal/fault"
-	"github.com/skepdb/skep/internal/nearest"
 	"github.com/skepdb/skep/sql/ast"
 )
 
@@ -221,116 +219,3 @@ func (p *parser) enter() bool {
 }
 
 func (p *parser) leave() { p.depth-- }
-
-// statement reads one statement.
-func (p *parser) statement() ast.Statement {
-	if !p.enter() {
-		return nil
-	}
-	defer p.leave()
-	t := p.peek()
-	stmt := ast.Stmt{Pos: t.pos, Text: p.textFrom(t)}
-	switch {
-	case t.is("SELECT"), t.is("WITH"), t.is("FROM"), t.is("VALUES"), t.is("TABLE"), t.is("("):
-		if t.is("FROM") && p.insertAhead() {
-			p.unsupported(t.pos, "FROM .. INSERT ..")
-			return nil
-		}
-		return &ast.QueryStatement{Stmt: stmt, Query: p.query()}
-	case p.at("INSERT", "OVERWRITE", "DIRECTORY"), p.at("INSERT", "OVERWRITE", "LOCAL"):
-	case t.is("INSERT"):
-		return p.insert(stmt)
-	case t.is("LOAD"):
-		return p.load(stmt)
-	case t.is("EXPLAIN"):
-		return p.explain(stmt)
-	case t.is("SET"):
-		return p.set(stmt)
-	case t.is("USE"):
-		p.next()
-		return &ast.Use{Stmt: stmt, Database: p.databaseName()}
-	case p.at("CREATE", "TABLE"):
-		return p.createTable(stmt)
-	case p.at("CREATE", "DATABASE"), p.at("CREATE", "SCHEMA"):
-		return p.createDatabase(stmt)
-	case p.at("DROP", "TABLE"):
-		p.i += 2
-		s := &ast.DropTable{Stmt: stmt, IfExists: p.ifExists(), Table: p.name("a table name")}
-		p.accept("PURGE")
-		return s
-	case p.at("DROP", "DATABASE"), p.at("DROP", "SCHEMA"):
-		p.i += 2
-		s := &ast.DropDatabase{Stmt: stmt, IfExists: p.ifExists(), Name: p.databaseName()}
-		if s.Cascade = p.accept("CASCADE"); !s.Cascade {
-			p.accept("RESTRICT")
-		}
-		return s
-	case p.at("DESCRIBE", "FUNCTION"), p.at("DESC", "FUNCTION"):
-	case t.is("DESCRIBE"), t.is("DESC"):
-		return p.describe(stmt)
-	case t.is("SHOW"):
-		if s := p.show(stmt); s != nil {
-			return s
-		}
-	}
-	return p.unknown(stmt)
-}
-
-// insertAhead reports whether the FROM here belongs to INSERTs and not to a SELECT.
-func (p *parser) insertAhead() bool {
-	depth := 0
-	for n := 0; ; n++ {
-		switch t := p.peekAt(n); {
-		case t.kind == tokEOF, depth == 0 && t.is("SELECT"):
-			return false
-		case depth == 0 && t.is("INSERT"):
-			return true
-		case t.is("("):
-			depth++
-		case t.is(")"):
-			depth--
-		}
-	}
-}
-
-// databaseName reads a database's name; `default` is one, though reserved words
-// are not.
-func (p *parser) databaseName() ast.Ident { return p.ident("a database name") }
-
-func (p *parser) ifExists() bool { return p.accept("IF", "EXISTS") }
-
-// textFrom returns the statement's text from a token on.
-func (p *parser) textFrom(t token) string {
-	first := p.toks[0].pos.Offset
-	return p.text[t.pos.Offset-first:]
-}
-
-// unknown refuses a statement: as not supported yet if its first words are one
-// of Hive's statements.
-func (p *parser) unknown(stmt ast.Stmt) ast.Statement {
-	if p.err != nil {
-		return nil
-	}
-	for _, u := range unsupported {
-		if p.at(strings.Fields(u.words)...) {
-			p.i = len(p.toks) - 1
-			return &ast.Unsupported{Stmt: stmt, What: u.name}
-		}
-	}
-	t := p.peek()
-	err := &fault.Error{Class: fault.User, SQLState: fault.StateSyntax, Line: t.pos.Line, Column: t.pos.Column,
-		Message: "syntax error at " + t.show() + ": expected a statement"}
-	words := statementWords
-	switch {
-	case t.is("CREATE") || t.is("DROP"):
-		t = p.peekAt(1)
-		err.Line, err.Column = t.pos.Line, t.pos.Column
-		err.Message = "syntax error at " + t.show() + ": expected TABLE or DATABASE"
-		words = []string{"TABLE", "DATABASE", "SCHEMA", "VIEW", "FUNCTION"}
-	}
-	if t.kind == tokWord && !slices.Contains(words, t.upper) {
-		err.Hint = nearest.Hint(t.upper, words)
-	}
-	p.fail(err)
-	return nil
-}

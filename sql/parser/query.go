@@ -14,20 +14,8 @@ func (p *parser) query() *ast.Query {
 		return q
 	}
 	defer p.leave()
-	if p.accept("WITH") {
-		for {
-			c := ast.CTE{Pos: p.peek().pos, Name: p.ident("the name of a common table expression")}
-			if p.at("(") {
-				c.Columns = p.identList("a column name")
-			}
-			p.expect("AS", "(")
-			c.Query = p.query()
-			p.expect(")")
-			q.With = append(q.With, c)
-			if !p.accept(",") {
-				break
-			}
-		}
+	if p.at("WITH") {
+		q.With = p.with()
 	}
 	q.Body = p.body()
 	p.ordering(q)
@@ -63,6 +51,25 @@ func (p *parser) ordering(q *ast.Query) {
 			q.Offset, q.Limit = q.Limit, p.expr()
 		case p.accept("OFFSET"):
 			q.Offset = p.expr()
+		}
+	}
+}
+
+// with reads WITH a AS (query), ...
+func (p *parser) with() []ast.CTE {
+	var out []ast.CTE
+	p.expect("WITH")
+	for {
+		c := ast.CTE{Pos: p.peek().pos, Name: p.ident("the name of a common table expression")}
+		if p.at("(") {
+			c.Columns = p.identList("a column name")
+		}
+		p.expect("AS", "(")
+		c.Query = p.query()
+		p.expect(")")
+		out = append(out, c)
+		if !p.accept(",") {
+			return out
 		}
 	}
 }
@@ -224,7 +231,7 @@ func (p *parser) selectAfter(from ast.TableRef) ast.Body {
 	}
 	switch t := p.peek(); {
 	case p.err != nil, t.kind == tokEOF, t.is(")"), t.is("ORDER"), t.is("LIMIT"), t.is("SORT"), t.is("CLUSTER"), t.is("DISTRIBUTE"),
-		t.is("UNION"), t.is("INTERSECT"), t.is("EXCEPT"), t.is("MINUS"):
+		t.is("UNION"), t.is("INTERSECT"), t.is("EXCEPT"), t.is("MINUS"), t.is("INSERT"):
 	case s.From == nil && s.Where == nil:
 		p.unexpected("',', FROM or end of statement")
 	case s.Where == nil && s.GroupBy == nil && s.Having == nil:

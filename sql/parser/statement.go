@@ -1,71 +1,154 @@
 package parser
 
 import (
+	"slices"
 	"strings"
 
+	"github.com/skepdb/skep/internal/fault"
+	"github.com/skepdb/skep/internal/nearest"
 	"github.com/skepdb/skep/sql/ast"
 )
 
-// insert reads INSERT INTO|OVERWRITE [TABLE] t [(columns)] query.
-func (p *parser) insert(stmt ast.Stmt) ast.Statement {
-	p.expect("INSERT")
-	s := &ast.Insert{Stmt: stmt}
-	if s.Overwrite = p.accept("OVERWRITE"); !s.Overwrite {
-		if !p.accept("INTO") {
-			p.unexpected("INTO or OVERWRITE")
+// statement reads one statement.
+func (p *parser) statement() ast.Statement {
+	if !p.enter() {
+		return nil
+	}
+	defer p.leave()
+	t := p.peek()
+	stmt := ast.Stmt{Pos: t.pos, Text: p.textFrom(t)}
+	switch {
+	case t.is("WITH"), t.is("FROM"), t.is("INSERT"):
+		return p.insertOrQuery(stmt)
+	case t.is("SELECT"), t.is("VALUES"), t.is("TABLE"), t.is("("):
+		return &ast.QueryStatement{Stmt: stmt, Query: p.query()}
+	case t.is("LOAD"):
+		return p.load(stmt)
+	case t.is("EXPLAIN"):
+		return p.explain(stmt)
+	case t.is("SET"):
+		return p.set(stmt)
+	case t.is("RESET"):
+		return p.reset(stmt)
+	case t.is("USE"):
+		p.next()
+		return &ast.Use{Stmt: stmt, Database: p.databaseName()}
+	case t.is("CREATE"):
+		if s := p.create(stmt); s != nil {
+			return s
+		}
+	case t.is("DROP"):
+		if s := p.drop(stmt); s != nil {
+			return s
+		}
+	case t.is("ALTER"):
+		if s := p.alter(stmt); s != nil {
+			return s
+		}
+	case t.is("TRUNCATE"):
+		return p.truncate(stmt)
+	case p.at("ANALYZE", "TABLE"):
+		return p.analyze(stmt)
+	case t.is("MSCK"):
+		return p.msck(stmt)
+	case t.is("DESCRIBE"), t.is("DESC"):
+		return p.describe(stmt)
+	case t.is("SHOW"):
+		if s := p.show(stmt); s != nil {
+			return s
 		}
 	}
-	p.accept("TABLE")
-	s.Table = p.name("a table name")
-	if p.at("PARTITION") {
-		p.unsupported(p.peek().pos, "INSERT .. PARTITION")
-	}
-	if p.at("(") && isName(p.peekAt(1)) {
-		s.Columns = p.identList("a column name")
-	}
-	switch t := p.peek(); {
-	case t.is("SELECT"), t.is("VALUES"), t.is("WITH"), t.is("("):
-		s.Query = p.query()
-	case t.is("FROM"):
-		p.unsupported(t.pos, "INSERT .. FROM .. SELECT")
-	default:
-		p.unexpected("VALUES or SELECT")
-	}
-	return s
+	return p.unknown(stmt)
 }
 
-// load reads LOAD DATA [LOCAL] INPATH 'p' [OVERWRITE] INTO TABLE t.
-func (p *parser) load(stmt ast.Stmt) ast.Statement {
-	p.expect("LOAD", "DATA")
-	s := &ast.Load{Stmt: stmt, Local: p.accept("LOCAL")}
-	p.expect("INPATH")
-	s.PathPos = p.peek().pos
-	s.Path = p.str("a path in quotes")
-	s.Overwrite = p.accept("OVERWRITE")
-	p.expect("INTO", "TABLE")
-	s.Table = p.name("a table name")
-	switch t := p.peek(); {
-	case t.is("PARTITION"):
-		p.unsupported(t.pos, "LOAD DATA .. PARTITION")
-	case t.is("INPUTFORMAT"):
-		p.unsupported(t.pos, "LOAD DATA .. INPUTFORMAT")
+func (p *parser) create(stmt ast.Stmt) ast.Statement {
+	words := 1
+	for {
+		t := p.peekAt(words)
+		if !t.is("TEMPORARY") && !t.is("EXTERNAL") && !t.is("MANAGED") && !t.is("TRANSACTIONAL") {
+			break
+		}
+		words++
 	}
-	return s
+	switch t := p.peekAt(words); {
+	case t.is("TABLE"):
+		return p.createTable(stmt)
+	case words > 1:
+	case t.is("DATABASE"), t.is("SCHEMA"):
+		return p.createDatabase(stmt)
+	case t.is("VIEW"), p.at("CREATE", "OR", "REPLACE", "VIEW"):
+		return p.createView(stmt)
+	}
+	return nil
 }
 
-// explainModes are the words that may follow EXPLAIN.
-var explainModes = map[string]bool{"EXTENDED": true, "FORMATTED": true, "DEPENDENCY": true, "CBO": true, "LOGICAL": true,
-	"AUTHORIZATION": true, "ANALYZE": true, "REOPTIMIZATION": true, "LOCKS": true, "AST": true, "VECTORIZATION": true,
-	"DEBUG": true, "DDL": true}
+func (p *parser) drop(stmt ast.Stmt) ast.Statement {
+	switch {
+	case p.accept("DROP", "TABLE"):
+		s := &ast.DropTable{Stmt: stmt, IfExists: p.ifExists(), Table: p.name("a table name")}
+		p.accept("PURGE")
+		if p.accept("FOR", "REPLICATION") || p.accept("FOR") {
+			p.unsupported(stmt.Pos, "DROP TABLE .. FOR REPLICATION")
+		}
+		return s
+	case p.accept("DROP", "VIEW"):
+		return &ast.DropTable{Stmt: stmt, View: true, IfExists: p.ifExists(), Table: p.name("a view name")}
+	case p.accept("DROP", "DATABASE"), p.accept("DROP", "SCHEMA"):
+		s := &ast.DropDatabase{Stmt: stmt, IfExists: p.ifExists(), Name: p.databaseName()}
+		if s.Cascade = p.accept("CASCADE"); !s.Cascade {
+			p.accept("RESTRICT")
+		}
+		return s
+	}
+	return nil
+}
+
+// databaseName reads a database's name; `default` is one, though reserved words
+// are not.
+func (p *parser) databaseName() ast.Ident { return p.ident("a database name") }
+
+func (p *parser) ifExists() bool { return p.accept("IF", "EXISTS") }
+
+func (p *parser) ifNotExists() bool { return p.accept("IF", "NOT", "EXISTS") }
+
+// textFrom returns the statement's text from a token on.
+func (p *parser) textFrom(t token) string {
+	first := p.toks[0].pos.Offset
+	return p.text[t.pos.Offset-first:]
+}
+
+// textBetween returns the text from token i up to the end of the last one read.
+func (p *parser) textBetween(i int) string {
+	if p.err != nil || p.i <= i {
+		return ""
+	}
+	first := p.toks[0].pos.Offset
+	return p.text[p.toks[i].pos.Offset-first : p.toks[p.i-1].end-first]
+}
+
+// explainModes are the words that may follow EXPLAIN, each with those that may
+// follow it.
+var explainModes = map[string][]string{"EXTENDED": nil, "FORMATTED": nil, "DEPENDENCY": nil, "LOGICAL": nil,
+	"CBO": {"COST", "JOINCOST"}, "AUTHORIZATION": nil, "ANALYZE": nil, "REOPTIMIZATION": nil, "LOCKS": nil, "AST": nil,
+	"VECTORIZATION": {"ONLY", "SUMMARY", "OPERATOR", "EXPRESSION", "DETAIL", "DEBUG"}, "DEBUG": nil, "DDL": nil, "REWRITE": nil}
 
 func (p *parser) explain(stmt ast.Stmt) ast.Statement {
 	p.expect("EXPLAIN")
 	s := &ast.Explain{Stmt: stmt}
-	// ANALYZE TABLE is a statement, EXPLAIN ANALYZE SELECT a mode.
-	if t := p.peek(); t.kind == tokWord && explainModes[t.upper] && !p.at("ANALYZE", "TABLE") {
-		s.Mode = strings.ToLower(t.upper)
-		p.next()
+	var modes []string
+	for {
+		t := p.peek()
+		more, ok := explainModes[t.upper]
+		// ANALYZE TABLE is a statement, EXPLAIN ANALYZE SELECT a mode.
+		if t.kind != tokWord || !ok || p.at("ANALYZE", "TABLE") {
+			break
+		}
+		modes = append(modes, p.next().upper)
+		for t := p.peek(); t.kind == tokWord && slices.Contains(more, t.upper); t = p.peek() {
+			modes = append(modes, p.next().upper)
+		}
 	}
+	s.Mode = strings.ToLower(strings.Join(modes, " "))
 	if p.peek().kind == tokEOF {
 		p.unexpected("a statement to explain")
 		return s
@@ -94,116 +177,101 @@ func (p *parser) set(stmt ast.Stmt) ast.Statement {
 	return s
 }
 
-func (p *parser) ifNotExists() bool { return p.accept("IF", "NOT", "EXISTS") }
-
-func (p *parser) createDatabase(stmt ast.Stmt) ast.Statement {
-	p.i += 2
-	s := &ast.CreateDatabase{Stmt: stmt, IfNotExists: p.ifNotExists(), Name: p.databaseName()}
-	for p.err == nil && p.peek().kind != tokEOF {
-		switch t := p.peek(); {
-		case p.accept("COMMENT"):
-			s.Comment = p.str("a comment in quotes")
-		case p.accept("WITH", "DBPROPERTIES"):
-			s.Properties = p.properties()
-		case t.is("LOCATION"), t.is("MANAGEDLOCATION"):
-			p.unsupported(t.pos, "CREATE DATABASE .. "+t.upper)
-		default:
-			p.unexpected("COMMENT, WITH DBPROPERTIES or end of statement")
+// reset reads RESET [-d] [keys].
+func (p *parser) reset(stmt ast.Stmt) ast.Statement {
+	s := &ast.Reset{Stmt: stmt}
+	for _, key := range strings.Fields(stmt.Text[len("RESET"):]) {
+		if key != "-d" {
+			s.Keys = append(s.Keys, key)
 		}
+	}
+	p.i = len(p.toks) - 1
+	return s
+}
+
+func (p *parser) truncate(stmt ast.Stmt) ast.Statement {
+	p.expect("TRUNCATE")
+	p.accept("TABLE")
+	s := &ast.Truncate{Stmt: stmt, Table: p.name("a table name"), Partition: p.partitionClause(specConstants)}
+	if t := p.peek(); t.is("COLUMNS") {
+		p.unsupported(t.pos, "TRUNCATE .. COLUMNS")
+	}
+	p.accept("FORCE")
+	return s
+}
+
+// analyze reads ANALYZE TABLE t [PARTITION (..)] COMPUTE STATISTICS ...
+func (p *parser) analyze(stmt ast.Stmt) ast.Statement {
+	p.expect("ANALYZE", "TABLE")
+	s := &ast.Analyze{Stmt: stmt, Table: p.name("a table name"), Partition: p.partitionClause(specMixed)}
+	if p.accept("CACHE", "METADATA") {
+		return s
+	}
+	p.expect("COMPUTE")
+	if p.accept("INCREMENTAL") {
+		p.expect("STATISTICS")
+		return s
+	}
+	p.expect("STATISTICS")
+	switch {
+	case p.accept("NOSCAN"), p.accept("PARTIALSCAN"):
+	case p.accept("FOR", "COLUMNS"):
+		for p.peek().kind != tokEOF && p.err == nil {
+			s.Columns = append(s.Columns, p.ident("a column name"))
+			if !p.accept(",") {
+				break
+			}
+		}
+		p.accept("NOSCAN")
 	}
 	return s
 }
 
-// properties reads ('k'='v', ..).
-func (p *parser) properties() []ast.Property {
-	var out []ast.Property
-	p.expect("(")
-	for {
-		prop := ast.Property{Pos: p.peek().pos, Key: p.str("a property name in quotes")}
-		p.expect("=")
-		prop.Value = p.str("a property value in quotes")
-		out = append(out, prop)
-		if !p.accept(",") {
+func (p *parser) msck(stmt ast.Stmt) ast.Statement {
+	p.expect("MSCK")
+	s := &ast.Msck{Stmt: stmt, Repair: p.accept("REPAIR")}
+	p.accept("TABLE")
+	s.Table = p.name("a table name")
+	for _, what := range []string{"ADD", "DROP", "SYNC"} {
+		if p.accept(what, "PARTITIONS") {
 			break
 		}
 	}
-	p.expect(")")
-	return out
-}
-
-func (p *parser) describe(stmt ast.Stmt) ast.Statement {
-	p.next()
-	if p.accept("DATABASE") || p.accept("SCHEMA") {
-		ext := p.accept("EXTENDED")
-		return &ast.DescribeDatabase{Stmt: stmt, Extended: ext, Name: p.databaseName()}
-	}
-	s := &ast.Describe{Stmt: stmt}
-	switch {
-	case p.accept("EXTENDED"):
-		s.Mode = "extended"
-	case p.at("FORMATTED") && isName(p.peekAt(1)):
-		p.next()
-		s.Mode = "formatted"
-	}
-	p.accept("TABLE")
-	s.Table = p.name("a table name")
-	if p.at("PARTITION") {
-		p.unsupported(p.peek().pos, "DESCRIBE .. PARTITION")
-	}
-	if t := p.peek(); t.kind != tokEOF {
-		column := p.ident("a column name")
-		s.Column = &column
-	}
+	p.partitionClause(specSearch)
 	return s
 }
 
-// show returns nil, without an error, for kinds of SHOW it does not know.
-func (p *parser) show(stmt ast.Stmt) ast.Statement {
-	s := &ast.Show{Stmt: stmt}
-	in := func(what string, must bool) {
-		if p.accept("FROM") || p.accept("IN") {
-			s.In = p.name(what)
-		} else if must {
-			p.unexpected("FROM or IN")
-		}
-	}
-	pattern := func() {
-		if p.accept("LIKE") || p.peek().kind == tokString {
-			text := p.str("a pattern in quotes")
-			s.Pattern = &text
-		}
-	}
-	switch {
-	case p.accept("SHOW", "DATABASES"), p.accept("SHOW", "SCHEMAS"):
-		s.What = "databases"
-		pattern()
-	case p.accept("SHOW", "TABLES"):
-		s.What = "tables"
-		in("a database name", false)
-		pattern()
-	case p.accept("SHOW", "COLUMNS"):
-		s.What = "columns"
-		in("a table name", true)
-		if len(s.In.Parts) == 1 && (p.accept("FROM") || p.accept("IN")) {
-			s.In.Parts = append([]ast.Ident{p.databaseName()}, s.In.Parts...)
-		}
-		pattern()
-	case p.accept("SHOW", "CREATE", "TABLE"):
-		s.What = "create table"
-		s.In = p.name("a table name")
-	case p.accept("SHOW", "TBLPROPERTIES"):
-		s.What = "tblproperties"
-		s.In = p.name("a table name")
-		if p.accept("(") {
-			text := p.str("a property name in quotes")
-			s.Pattern = &text
-			p.expect(")")
-		}
-	case p.accept("SHOW", "FUNCTIONS"):
-		s.What = "functions"
-		pattern()
-	default:
+// unknown refuses a statement: as not supported yet if its first words are one
+// of Hive's statements.
+func (p *parser) unknown(stmt ast.Stmt) ast.Statement {
+	if p.err != nil {
 		return nil
 	}
-	return s
+	for _, u := range unsupported {
+		if p.at(strings.Fields(u.words)...) {
+			p.i = len(p.toks) - 1
+			return &ast.Unsupported{Stmt: stmt, What: u.name, Reason: u.reason}
+		}
+	}
+	t := p.peek()
+	err := &fault.Error{Class: fault.User, SQLState: fault.StateSyntax, Line: t.pos.Line, Column: t.pos.Column,
+		Message: "syntax error at " + t.show() + ": expected a statement"}
+	words := statementWords
+	switch {
+	case t.is("CREATE") || t.is("DROP") || t.is("ALTER"):
+		t = p.peekAt(1)
+		err.Line, err.Column = t.pos.Line, t.pos.Column
+		err.Message = "syntax error at " + t.show() + ": expected TABLE, VIEW or DATABASE"
+		words = []string{"TABLE", "DATABASE", "SCHEMA", "VIEW", "FUNCTION"}
+	case t.is("SHOW"):
+		t = p.peekAt(1)
+		err.Line, err.Column = t.pos.Line, t.pos.Column
+		err.Message = "syntax error at " + t.show() + ": expected what to show, such as TABLES or PARTITIONS"
+		words = showWords
+	}
+	if t.kind == tokWord && !slices.Contains(words, t.upper) {
+		err.Hint = nearest.Hint(t.upper, words)
+	}
+	p.fail(err)
+	return nil
 }
