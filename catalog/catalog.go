@@ -62,7 +62,8 @@ type Store interface {
 	// somebody else has changed the table since (t.Version is not the current one) it
 	// fails with a retryable error. Columns without id are new ones and get ids that
 	// were never used; row key, partition columns (but for their types, names and
-	// comments), kind and the time it was made stay. Another Database or TableName renames it.
+	// comments), kind and the time it was made stay. Another Database or TableName renames it; a Temporary table that is no
+	// longer one gets its name with that.
 	AlterTable(ctx context.Context, t Table) (*Table, error)
 	// Temporaries returns the tables that belong to sessions.
 	Temporaries(ctx context.Context) ([]*Table, error)

@@ -3,7 +3,6 @@ package frontend
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -40,6 +39,23 @@ type Engine interface {
 	// done or not, also after a crash.
 	CreateTable(ctx context.Context, t catalog.Table) (*catalog.Table, error)
 	DropTable(ctx context.Context, t *catalog.Table) error
+	// Truncate ends the rows of a table, or (partitions not nil) of some of its
+	// partitions, which with drop end, too.
+	Truncate(ctx context.Context, t *catalog.Table, partitions []*catalog.Partition, drop bool) error
+	// Begin opens a transaction of several jobs that write to these tables.
+	Begin(ctx context.Context, tables []*catalog.Table) (Transaction, error)
+}
+
+// Transaction is several jobs whose output appears in one step.
+type Transaction interface {
+	// Join makes a query, before it runs, the part-th of the transaction.
+	Join(q *sql.Query, part int) error
+	// Drop ends partitions in the same step.
+	Drop(ctx context.Context, t *catalog.Table, partitions []*catalog.Partition) error
+	// Commit makes what the jobs wrote visible.
+	Commit(ctx context.Context) error
+	// Abort drops it.
+	Abort(ctx context.Context) error
 }
 
 // execute compiles and runs a statement over one snapshot.
@@ -50,6 +66,7 @@ func (s *Session) execute(ctx context.Context, o *Operation, stmt ast.Statement)
 	}
 	defer pin.Release()
 	env := s.engine.Env()
+	env.Catalog = s.catalog()
 	env.Database = s.database
 	env.Settings = s.vars.HiveConf
 	env.Local = s.local
@@ -78,6 +95,15 @@ func (s *Session) execute(ctx context.Context, o *Operation, stmt ast.Statement)
 		return nil
 	case *sql.Set:
 		return s.set(o, c)
+	case *sql.Reset:
+		s.reset(c)
+		return nil
+	case *sql.Nothing:
+		return nil
+	case *sql.Transaction:
+		return s.transaction(ctx, o, c, env)
+	case *sql.CreateTable:
+		return s.createTable(ctx, o, c, env)
 	}
 	return s.define(ctx, compiled)
 }
@@ -154,19 +180,32 @@ func notes(s jobs.Status) []string {
 
 // define makes a change of the catalogue.
 func (s *Session) define(ctx context.Context, compiled sql.Compiled) error {
-	cat := s.engine.Catalog()
+	cat := s.catalog()
 	switch c := compiled.(type) {
-	case *sql.CreateTable:
-		_, err := s.engine.CreateTable(ctx, c.Table)
-		if c.IfNotExists && fault.StateOf(err) == fault.StateTableExists {
-			return nil
-		}
-		return err
 	case *sql.DropTable:
 		if c.Table == nil {
 			return nil
 		}
-		return s.engine.DropTable(ctx, c.Table)
+		return s.dropTable(ctx, c.Table)
+	case *sql.AlterTable:
+		t, err := cat.AlterTable(ctx, c.Table)
+		if err == nil && t.Temporary {
+			s.renameTemporary(t)
+		}
+		return err
+	case *sql.AddPartitions:
+		return cat.AddPartitions(ctx, c.Table.ID, c.Partitions, c.IfNotExists)
+	case *sql.AlterPartitions:
+		return cat.AlterPartitions(ctx, c.Table.ID, c.Partitions)
+	case *sql.DropPartitions:
+		if len(c.Partitions) == 0 {
+			return nil
+		}
+		return s.engine.Truncate(ctx, c.Table, c.Partitions, true)
+	case *sql.Truncate:
+		return s.engine.Truncate(ctx, c.Table, c.Partitions, false)
+	case *sql.AlterDatabase:
+		return cat.AlterDatabase(ctx, c.Database)
 	case *sql.CreateDatabase:
 		if _, err := cat.Database(ctx, c.Database.Name); err == nil && c.IfNotExists {
 			return nil
@@ -195,6 +234,9 @@ func (s *Session) dropDatabase(ctx context.Context, c *sql.DropDatabase) error {
 			return err
 		}
 		for _, t := range tables {
+			if t.Temporary {
+				continue // it hides one of the database's, maybe
+			}
 			if err := s.engine.DropTable(ctx, t); err != nil {
 				return err
 			}
@@ -206,46 +248,5 @@ func (s *Session) dropDatabase(ctx context.Context, c *sql.DropDatabase) error {
 	if s.database == c.Name {
 		s.database = catalog.DefaultDatabase
 	}
-	return nil
-}
-
-// set keeps a variable, or shows some as rows.
-func (s *Session) set(o *Operation, c *sql.Set) error {
-	space, key, found := strings.Cut(c.Key, ":")
-	if !found || space != "hivevar" && space != "hiveconf" && space != "env" && space != "system" {
-		space, key = "hiveconf", c.Key
-	}
-	if !c.Show {
-		switch space {
-		case "hivevar":
-			s.vars.HiveVar[key] = c.Value
-		case "hiveconf":
-			s.vars.HiveConf[key] = c.Value
-		default:
-			return &fault.Error{Class: fault.User, SQLState: fault.StateUnsupported, Message: fmt.Sprintf("%s:%s can't be changed", space, key)}
-		}
-		return nil
-	}
-	var lines []string
-	if c.Key != "" {
-		value, ok := s.vars.lookup(space + ":" + key)
-		if ok {
-			lines = append(lines, c.Key+"="+value)
-		} else {
-			lines = append(lines, c.Key+" is undefined")
-		}
-	} else {
-		for _, k := range slices.Sorted(maps.Keys(s.vars.HiveConf)) {
-			lines = append(lines, k+"="+s.vars.HiveConf[k])
-		}
-		for _, k := range slices.Sorted(maps.Keys(s.vars.HiveVar)) {
-			lines = append(lines, "hivevar:"+k+"="+s.vars.HiveVar[k])
-		}
-	}
-	rows := &sql.Rows{Fields: []schema.Field{{Name: "set", Type: schema.StringType}}}
-	for _, l := range lines {
-		rows.Data = append(rows.Data, []schema.Datum{{Type: schema.StringType, S: l}})
-	}
-	o.fields, o.cursor = rows.Fields, rows.Reader()
 	return nil
 }

@@ -35,15 +35,19 @@ type Session struct {
 	engine   Engine
 	database string
 	vars     Variables
-	local    func(ctx context.Context, path string) ([]string, error)
+	first    map[string]string // the settings that the session began with
+	// temporaries are the session's temporary tables, in the order they were made.
+	temporaries []*catalog.Table
+	local       func(ctx context.Context, path string) ([]string, error)
 }
 
 // New returns a session. The database must exist.
 func New(ctx context.Context, engine Engine, o Options) (*Session, error) {
 	s := &Session{engine: engine, database: catalog.DefaultDatabase, local: o.Local,
-		vars: Variables{HiveVar: map[string]string{}, HiveConf: map[string]string{}}}
+		vars: Variables{HiveVar: map[string]string{}, HiveConf: map[string]string{}, other: map[string]string{}}}
 	maps.Copy(s.vars.HiveVar, o.HiveVar)
 	maps.Copy(s.vars.HiveConf, o.HiveConf)
+	s.first = maps.Clone(s.vars.HiveConf)
 	if o.Database != "" {
 		db, err := engine.Catalog().Database(ctx, strings.ToLower(o.Database))
 		if err != nil {
@@ -60,7 +64,7 @@ func (s *Session) Database() string { return s.database }
 // Names returns the names that a person may want to type: the tables of the
 // current database, and their columns.
 func (s *Session) Names(ctx context.Context) ([]string, error) {
-	tables, err := s.engine.Catalog().Tables(ctx, s.database)
+	tables, err := s.catalog().Tables(ctx, s.database)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,8 @@ package frontend
 
 import (
 	"os"
+	"os/user"
+	"slices"
 	"strings"
 
 	"github.com/skepdb/skep/internal/fault"
@@ -16,6 +18,8 @@ import (
 type Variables struct {
 	HiveVar  map[string]string
 	HiveConf map[string]string
+	// other are system: and metaconf: variables, with their name space.
+	other map[string]string
 }
 
 // maxDepth bounds variables that name variables, as Hive does.
@@ -71,7 +75,7 @@ func (v Variables) once(text string) (string, bool) {
 
 func (v Variables) lookup(name string) (string, bool) {
 	space, key, found := strings.Cut(name, ":")
-	if !found {
+	if !found || !slices.Contains(spaces, space) {
 		space, key = "hivevar", name
 	}
 	switch space {
@@ -83,6 +87,41 @@ func (v Variables) lookup(name string) (string, bool) {
 		return value, ok
 	case "env":
 		return os.LookupEnv(key)
+	case "system", "metaconf":
+		if value, ok := v.other[name]; ok {
+			return value, true
+		}
+		if value, ok := v.HiveConf[name]; ok { // --hiveconf system:x=y
+			return value, true
+		}
+		if space == "system" {
+			return systemProperty(key)
+		}
+	}
+	return "", false
+}
+
+// systemProperty is what a Java system property of the name would say here.
+func systemProperty(key string) (string, bool) {
+	switch key {
+	case "user.name":
+		if u, err := user.Current(); err == nil {
+			return u.Username, true
+		}
+	case "user.dir":
+		if dir, err := os.Getwd(); err == nil {
+			return dir, true
+		}
+	case "user.home":
+		if dir, err := os.UserHomeDir(); err == nil {
+			return dir, true
+		}
+	case "java.io.tmpdir":
+		return os.TempDir(), true
+	case "file.separator":
+		return string(os.PathSeparator), true
+	case "line.separator":
+		return "\n", true
 	}
 	return "", false
 }

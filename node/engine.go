@@ -67,9 +67,12 @@ func (n *Node) Drop(sink outputformat.Spec) {
 // table begin with a stripe, so its regions are known before its rows are; a
 // keyed one is cut at its first load.
 func (n *Node) CreateTable(ctx context.Context, t catalog.Table) (*catalog.Table, error) {
+	if t.Kind != catalog.Managed {
+		return n.catalog.CreateTable(ctx, t, nil)
+	}
 	return n.catalog.CreateTable(ctx, t, func(t *catalog.Table) ([]storage.Region, error) {
 		var cuts []storage.Key
-		if !t.Keyed() && t.WantRegions > 1 {
+		if !t.Keyed() && !t.Partitioned && t.WantRegions > 1 {
 			cuts = outputtable.Stripes(t.WantRegions)
 		}
 		return n.store.CreateTable(ctx, &t.Table, cuts)
@@ -85,6 +88,60 @@ func (n *Node) DropTable(ctx context.Context, t *catalog.Table) error {
 	}
 	return n.dropRegions(ctx, regions)
 }
+
+// Truncate implements frontend.Engine.
+func (n *Node) Truncate(ctx context.Context, t *catalog.Table, partitions []*catalog.Partition, drop bool) error {
+	var ids []storage.PartitionID
+	if partitions != nil {
+		ids = partitionIDs(partitions)
+	}
+	return n.tables.Truncate(ctx, &t.Table, ids, drop)
+}
+
+func partitionIDs(partitions []*catalog.Partition) []storage.PartitionID {
+	ids := make([]storage.PartitionID, len(partitions))
+	for i, p := range partitions {
+		ids[i] = p.ID
+	}
+	return ids
+}
+
+// Begin implements frontend.Engine.
+func (n *Node) Begin(ctx context.Context, tables []*catalog.Table) (frontend.Transaction, error) {
+	var stored []*storage.Table
+	for _, t := range tables {
+		stored = append(stored, &t.Table)
+	}
+	id, err := n.tables.BeginShared(ctx, catalog.TxnInsert, stored)
+	if err != nil {
+		return nil, err
+	}
+	return &transaction{n, id}, nil
+}
+
+// transaction implements frontend.Transaction.
+type transaction struct {
+	node *Node
+	id   storage.TxnID
+}
+
+func (t *transaction) Join(q *sql.Query, part int) error { return q.Join(t.id, part) }
+
+func (t *transaction) Drop(ctx context.Context, table *catalog.Table, partitions []*catalog.Partition) error {
+	ids := partitionIDs(partitions)
+	ranges := make([]storage.KeyRange, len(ids))
+	for i, id := range ids {
+		ranges[i] = id.Range()
+	}
+	if err := t.node.store.StageTruncate(ctx, &table.Table, t.id, ranges...); err != nil {
+		return err
+	}
+	return t.node.catalog.DropPartitions(ctx, t.id, table.ID, ids)
+}
+
+func (t *transaction) Commit(ctx context.Context) error { return t.node.tables.CommitShared(ctx, t.id) }
+
+func (t *transaction) Abort(ctx context.Context) error { return t.node.tables.AbortShared(ctx, t.id) }
 
 // Load loads files into a table and returns how the job ended. progress, if
 // not nil, gets its handle. Lines of rows that were skipped are in l.Files.Reject

@@ -52,6 +52,7 @@ type Node struct {
 	store     storage.Store
 	functions *function.Registry
 	results   *resultset.Format
+	tables    *outputtable.Format
 	inputs    inputformat.Formats
 	outputs   outputformat.Formats
 	shuffle   *shuffle.Local
@@ -133,9 +134,9 @@ func (n *Node) startWorkers() error {
 	}
 	n.results = resultset.New(resultset.Options{Exchange: n.shuffle})
 	n.inputs = inputformat.Formats{"region": inputregion.New(n.store), "text": text.New(), "csv": csv.New(), "lines": lines.New()}
-	tables := outputtable.New(n.catalog, n.store)
-	tables.Logger = n.o.Logger
-	n.outputs = outputformat.Formats{"table": tables, "resultset": n.results, "text": outputtext.New()}
+	n.tables = outputtable.New(n.catalog, n.store)
+	n.tables.Logger = n.o.Logger
+	n.outputs = outputformat.Formats{"table": n.tables, "resultset": n.results, "text": outputtext.New()}
 	n.scheduler = server.New(server.Options{Outputs: n.outputs, Logger: n.o.Logger})
 	programs, err := n.openPrograms()
 	if err != nil {
@@ -171,6 +172,16 @@ func (n *Node) recover(ctx context.Context) error {
 	for _, txn := range open {
 		if err := n.settle(ctx, txn); err != nil {
 			return fmt.Errorf("transaction %d (%s): %w", txn.ID, txn.Kind, err)
+		}
+	}
+	// Sessions end with the process, and so do their tables.
+	temporaries, err := n.catalog.Temporaries(ctx)
+	if err != nil {
+		return err
+	}
+	for _, t := range temporaries {
+		if _, err := n.catalog.DropTable(ctx, t.ID); err != nil {
+			return err
 		}
 	}
 	dropped, err := n.catalog.Dropped(ctx)

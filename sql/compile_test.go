@@ -81,7 +81,8 @@ func (s tableSpec) Describe() string {
 
 func (w *world) Region(s *optimizer.Source) inputformat.Spec { return s }
 func (w *world) Files(f Files) (inputformat.Spec, error)     { return fileSpec{f}, nil }
-func (w *world) Table(t *catalog.Table, overwrite bool, kind catalog.TxnKind) outputformat.Spec {
+func (w *world) Table(wr Write) outputformat.Spec {
+	t, overwrite, kind := wr.Table, wr.Overwrite, wr.Kind
 	return tableSpec{t.Name, overwrite, kind}
 }
 func (w *world) Cuts(_ context.Context, t *catalog.Table, _ *Files, _ int64) ([][]byte, error) {

@@ -156,7 +156,7 @@ func (c *compiler) partitions(ctx context.Context, t *catalog.Table, spec []ast.
 	for _, p := range all {
 		match := true
 		for i, v := range spec {
-			if v.X != nil && !holds(p.Values[at[i]], v.Op, values[i]) {
+			if v.X != nil && !comparesTo(p.Values[at[i]], v.Op, values[i]) {
 				match = false
 				break
 			}
@@ -168,8 +168,8 @@ func (c *compiler) partitions(ctx context.Context, t *catalog.Table, spec []ast.
 	return out, nil
 }
 
-// holds reports whether a op b; NULL equals only itself.
-func holds(a schema.Datum, op string, b schema.Datum) bool {
+// comparesTo reports whether a op b; NULL equals only itself.
+func comparesTo(a schema.Datum, op string, b schema.Datum) bool {
 	if a.Null || b.Null {
 		switch op {
 		case "=":

@@ -55,7 +55,8 @@ type rowsSpec struct {
 	table *catalog.Table
 }
 
-func (e *engine) Table(t *catalog.Table, overwrite bool, kind catalog.TxnKind) outputformat.Spec {
+func (e *engine) Table(wr Write) outputformat.Spec {
+	t, overwrite, kind := wr.Table, wr.Overwrite, wr.Kind
 	return &rowsSpec{tableSpec{t.Name, overwrite, kind}, t}
 }
 

@@ -24,8 +24,8 @@ func (s *Store) AlterTable(ctx context.Context, t catalog.Table) (*catalog.Table
 		return nil, fault.Retryablef("table %s was changed by somebody else meanwhile: run the statement again", old.Name)
 	}
 	t.Database, t.TableName = strings.ToLower(t.Database), strings.ToLower(t.TableName)
-	t.Kind, t.Temporary, t.Created, t.NextColumnID = old.Kind, old.Temporary, old.Created, old.NextColumnID
-	if len(t.PartitionColumns) != len(old.PartitionColumns) {
+	t.Kind, t.Temporary, t.Created, t.NextColumnID = old.Kind, old.Temporary && t.Temporary, old.Created, old.NextColumnID
+	if len(t.PartitionColumns) != len(old.PartitionColumns) && t.Kind != catalog.View {
 		return nil, fault.Bugf("table %s: its partition columns can't be added or dropped", old.Name)
 	}
 	if err := completeTable(&t); err != nil {
@@ -34,11 +34,15 @@ func (s *Store) AlterTable(ctx context.Context, t catalog.Table) (*catalog.Table
 	t.Name, t.Version, t.Modified = t.Database+"."+t.TableName, old.Version+1, s.clock.now().UTC()
 	b := s.db.NewBatch()
 	err = setRecord(b, tableKey(t.ID), recordOfTable(&t))
-	if t.Name != old.Name && !t.Temporary {
+	if t.Name != old.Name && !t.Temporary || old.Temporary && !t.Temporary {
 		if err := s.free(t.Database, t.TableName); err != nil {
 			return nil, err
 		}
-		err = errors.Join(err, b.Delete(nameKey(old.Database, old.TableName), nil),
+		before := nameKey(old.Database, old.TableName)
+		if old.Temporary {
+			before = temporaryKey(old.ID)
+		}
+		err = errors.Join(err, b.Delete(before, nil),
 			b.Set(nameKey(t.Database, t.TableName), appendUint64(nil, uint64(t.ID)), nil))
 	}
 	if err != nil {
@@ -46,6 +50,9 @@ func (s *Store) AlterTable(ctx context.Context, t catalog.Table) (*catalog.Table
 	}
 	retyped := false
 	for i, c := range t.PartitionColumns {
+		if !t.Partitioned {
+			break
+		}
 		retyped = retyped || !c.Type.Equal(old.PartitionColumns[i].Type)
 	}
 	if retyped {

@@ -38,7 +38,9 @@ func (s *server) ReplaceRegions(ctx context.Context, req *catalogpb.Request) (*c
 		Table storage.TableID
 		Old   []storage.RegionID
 		With  []storage.Region
-	}) (none, error) { return none{}, s.store.ReplaceRegions(ctx, a.Table, a.Old, a.With) })
+	}) (none, error) {
+		return none{}, s.store.ReplaceRegions(ctx, a.Table, a.Old, a.With)
+	})
 }
 
 func (s *server) Databases(ctx context.Context, req *catalogpb.Request) (*catalogpb.Reply, error) {
@@ -73,7 +75,9 @@ func (s *server) Table(ctx context.Context, req *catalogpb.Request) (*catalogpb.
 	return call(ctx, s, req, func(ctx context.Context, a struct {
 		Database string
 		Name     string
-	}) (*catalog.Table, error) { return s.store.Table(ctx, a.Database, a.Name) })
+	}) (*catalog.Table, error) {
+		return s.store.Table(ctx, a.Database, a.Name)
+	})
 }
 
 func (s *server) TableByID(ctx context.Context, req *catalogpb.Request) (*catalogpb.Reply, error) {
@@ -108,7 +112,9 @@ func (s *server) Partitions(ctx context.Context, req *catalogpb.Request) (*catal
 	return call(ctx, s, req, func(ctx context.Context, a struct {
 		Table storage.TableID
 		At    storage.Timestamp
-	}) ([]*catalog.Partition, error) { return s.store.Partitions(ctx, a.Table, a.At) })
+	}) ([]*catalog.Partition, error) {
+		return s.store.Partitions(ctx, a.Table, a.At)
+	})
 }
 
 func (s *server) PartitionIDs(ctx context.Context, req *catalogpb.Request) (*catalogpb.Reply, error) {
@@ -116,7 +122,9 @@ func (s *server) PartitionIDs(ctx context.Context, req *catalogpb.Request) (*cat
 		Txn    storage.TxnID
 		Table  storage.TableID
 		Values [][]schema.Datum
-	}) ([]storage.PartitionID, error) { return s.store.PartitionIDs(ctx, a.Txn, a.Table, a.Values) })
+	}) ([]storage.PartitionID, error) {
+		return s.store.PartitionIDs(ctx, a.Txn, a.Table, a.Values)
+	})
 }
 
 func (s *server) DropPartitions(ctx context.Context, req *catalogpb.Request) (*catalogpb.Reply, error) {
@@ -124,7 +132,9 @@ func (s *server) DropPartitions(ctx context.Context, req *catalogpb.Request) (*c
 		Txn   storage.TxnID
 		Table storage.TableID
 		Ids   []storage.PartitionID
-	}) (none, error) { return none{}, s.store.DropPartitions(ctx, a.Txn, a.Table, a.Ids) })
+	}) (none, error) {
+		return none{}, s.store.DropPartitions(ctx, a.Txn, a.Table, a.Ids)
+	})
 }
 
 func (s *server) AddPartitions(ctx context.Context, req *catalogpb.Request) (*catalogpb.Reply, error) {
@@ -132,28 +142,36 @@ func (s *server) AddPartitions(ctx context.Context, req *catalogpb.Request) (*ca
 		Table       storage.TableID
 		Parts       []catalog.Partition
 		IfNotExists bool
-	}) (none, error) { return none{}, s.store.AddPartitions(ctx, a.Table, a.Parts, a.IfNotExists) })
+	}) (none, error) {
+		return none{}, s.store.AddPartitions(ctx, a.Table, a.Parts, a.IfNotExists)
+	})
 }
 
 func (s *server) AlterPartitions(ctx context.Context, req *catalogpb.Request) (*catalogpb.Reply, error) {
 	return call(ctx, s, req, func(ctx context.Context, a struct {
 		Table storage.TableID
 		Parts []catalog.Partition
-	}) (none, error) { return none{}, s.store.AlterPartitions(ctx, a.Table, a.Parts) })
+	}) (none, error) {
+		return none{}, s.store.AlterPartitions(ctx, a.Table, a.Parts)
+	})
 }
 
 func (s *server) Begin(ctx context.Context, req *catalogpb.Request) (*catalogpb.Reply, error) {
 	return call(ctx, s, req, func(ctx context.Context, a struct {
 		Kind   catalog.TxnKind
 		Tables []storage.TableID
-	}) (storage.TxnID, error) { return s.store.Begin(ctx, a.Kind, a.Tables) })
+	}) (storage.TxnID, error) {
+		return s.store.Begin(ctx, a.Kind, a.Tables)
+	})
 }
 
 func (s *server) Commit(ctx context.Context, req *catalogpb.Request) (*catalogpb.Reply, error) {
 	return call(ctx, s, req, func(ctx context.Context, a struct {
 		Txn     storage.TxnID
 		Winners []string
-	}) (storage.Timestamp, error) { return s.store.Commit(ctx, a.Txn, a.Winners) })
+	}) (storage.Timestamp, error) {
+		return s.store.Commit(ctx, a.Txn, a.Winners)
+	})
 }
 
 func (s *server) Abort(ctx context.Context, req *catalogpb.Request) (*catalogpb.Reply, error) {
