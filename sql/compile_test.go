@@ -39,7 +39,7 @@ func newWorld(t *testing.T) *world {
 	}
 	t.Cleanup(func() { store.Close() })
 	w := &world{store: store, regions: map[string][]storage.RegionStats{}}
-	w.env = &Env{Catalog: store, Functions: function.Builtin(), Stats: w, Specs: w, At: 1, Settings: map[string]string{}, Slots: 4,
+	w.env = &Env{Catalog: store, Functions: function.Builtin(), Stats: w, Specs: w, At: storage.MaxTimestamp, Settings: map[string]string{}, Slots: 4,
 		Sink: func([]schema.Field) outputformat.Spec { return resultSink{} }, Base: t.TempDir()}
 	return w
 }
@@ -82,8 +82,7 @@ func (s tableSpec) Describe() string {
 func (w *world) Region(s *optimizer.Source) inputformat.Spec { return s }
 func (w *world) Files(f Files) (inputformat.Spec, error)     { return fileSpec{f}, nil }
 func (w *world) Table(wr Write) outputformat.Spec {
-	t, overwrite, kind := wr.Table, wr.Overwrite, wr.Kind
-	return tableSpec{t.Name, overwrite, kind}
+	return tableSpec{wr.Table.Name, wr.Overwrite, wr.Kind}
 }
 func (w *world) Cuts(_ context.Context, t *catalog.Table, _ *Files, _ int64) ([][]byte, error) {
 	var cuts [][]byte
@@ -140,6 +139,17 @@ func (w *world) apply(ctx context.Context, c Compiled, b *strings.Builder) error
 	case *CreateTable:
 		_, err := w.store.CreateTable(ctx, c.Table, nil)
 		fmt.Fprintf(b, "create table %s if-not-exists=%t\n", c.Table.Name, c.IfNotExists)
+		if err == nil && c.Fill != nil {
+			t, err := w.store.Table(ctx, c.Table.Database, c.Table.TableName)
+			if err != nil {
+				return err
+			}
+			q, err := c.Fill(ctx, t)
+			if err != nil {
+				return err
+			}
+			return w.apply(ctx, q, b)
+		}
 		return err
 	case *CreateDatabase:
 		fmt.Fprintf(b, "create database %s if-not-exists=%t\n", c.Database.Name, c.IfNotExists)
@@ -154,6 +164,44 @@ func (w *world) apply(ctx context.Context, c Compiled, b *strings.Builder) error
 		return err
 	case *DropDatabase:
 		fmt.Fprintf(b, "drop database %s if-exists=%t cascade=%t\n", c.Name, c.IfExists, c.Cascade)
+	case *AlterTable:
+		fmt.Fprintf(b, "alter table %s\n", c.Table.Name)
+		_, err := w.store.AlterTable(ctx, c.Table)
+		return err
+	case *AddPartitions:
+		for _, p := range c.Partitions {
+			fmt.Fprintf(b, "add partition %s to %s\n", c.Table.PartitionName(p.Values), c.Table.Name)
+		}
+		return w.store.AddPartitions(ctx, c.Table.ID, c.Partitions, c.IfNotExists)
+	case *AlterPartitions:
+		for _, p := range c.Partitions {
+			fmt.Fprintf(b, "alter partition %s of %s\n", c.Table.PartitionName(p.Values), c.Table.Name)
+		}
+		return w.store.AlterPartitions(ctx, c.Table.ID, c.Partitions)
+	case *DropPartitions:
+		for _, p := range c.Partitions {
+			fmt.Fprintf(b, "drop partition %s of %s\n", c.Table.PartitionName(p.Values), c.Table.Name)
+		}
+	case *Truncate:
+		fmt.Fprintf(b, "truncate %s", c.Table.Name)
+		for _, p := range c.Partitions {
+			fmt.Fprintf(b, " %s", c.Table.PartitionName(p.Values))
+		}
+		b.WriteByte('\n')
+	case *Transaction:
+		b.WriteString("in one transaction:\n")
+		for _, q := range c.Queries {
+			if err := w.apply(ctx, q, b); err != nil {
+				return err
+			}
+		}
+		if c.Drop != nil {
+			return w.apply(ctx, c.Drop, b)
+		}
+	case *Nothing:
+		b.WriteString("nothing\n")
+	case *Reset:
+		fmt.Fprintf(b, "reset %v\n", c.Keys)
 	case *Use:
 		w.env.Database = c.Database
 		fmt.Fprintf(b, "use %s\n", c.Database)

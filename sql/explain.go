@@ -1,13 +1,9 @@
 package sql
 
 import (
-	"context"
 	"fmt"
 	"strings"
 
-	"github.com/skepdb/skep/outputformat"
-	"github.com/skepdb/skep/schema"
-	"github.com/skepdb/skep/sql/ast"
 	"github.com/skepdb/skep/sql/optimizer"
 	"github.com/skepdb/skep/sql/plan"
 	"github.com/skepdb/skep/sql/stage"
@@ -19,31 +15,6 @@ type resultSink struct{}
 
 func (resultSink) Format() string   { return "resultset" }
 func (resultSink) Describe() string { return "the result" }
-
-func (c *compiler) explain(ctx context.Context, s *ast.Explain) (Compiled, error) {
-	switch s.Mode {
-	case "", "extended", "formatted":
-	default:
-		return nil, unsupportedAt(s.Pos, "EXPLAIN "+strings.ToUpper(s.Mode))
-	}
-	env := *c.env
-	env.Sink = func([]schema.Field) outputformat.Spec { return resultSink{} }
-	env.Specs = explainSpecs{env.Specs, env.Catalog}
-	inner := &compiler{env: &env, database: c.database}
-	_, n, err := inner.job(ctx, s.Statement)
-	if err != nil {
-		return nil, err
-	}
-	text, err := PlanString(n)
-	if err != nil {
-		return nil, err
-	}
-	out := texts("Explain")
-	for line := range strings.Lines(text) {
-		out.add(strings.TrimRight(line, "\n"))
-	}
-	return out, nil
-}
 
 // PlanString shows a plan: its stages, first to last, and in each the tree of
 // operators that a task runs, outermost first.
@@ -194,13 +165,16 @@ func (p *printer) scan(n *plan.Scan, depth int) {
 	for i, c := range s.Columns {
 		names[i] = c.Name
 	}
-	columns := ""
+	columns, all := "", len(s.Table.Columns)+len(s.PartitionColumns)
 	if len(names) > 0 {
 		columns = " (" + list(names) + ")"
 	}
-	p.line(depth+1, "columns: %d of %d%s", len(s.Columns), len(s.Table.Columns), columns)
+	p.line(depth+1, "columns: %d of %d%s", len(s.Columns), all, columns)
 	if s.Filter != nil {
 		p.line(depth+1, "pushed: %s", optimizer.PredicateString(s.Table, s.Filter))
+	}
+	if s.Table.Partitioned {
+		p.line(depth+1, "partitions: %d of %d", len(s.Partitions), s.AllPartitions)
 	}
 	if s.Ranges != nil {
 		p.line(depth+1, "key ranges: %s", ranges(s.Ranges))
