@@ -3,6 +3,7 @@
 // file in the same run. It prints medians and ratios.
 //
 //	go run ./bench -tpch [-sf 1] [-query N,...] [-runs N] [-dir DIR] [-keep] [-cpuprofile FILE]
+//	go run ./bench -tpcds [-sf 0.01] [-query N,...] [-dir DIR] [-keep]
 //	go run ./bench [-rows N] [-names N] [-skewed] [-runs N] [-dir DIR] [-no-duck] [-keep] [-cpuprofile FILE]
 package main
 
@@ -36,7 +37,15 @@ func main() {
 	flag.BoolVar(&b.keep, "keep", false, "measure queries on the tables of the run before, without loads")
 	noDuck := flag.Bool("no-duck", false, "measure Skep alone")
 	tpch := tpchFlags()
+	tpcds := tpcdsFlags(tpch)
 	flag.Parse()
+	if tpcds.on {
+		if err := tpcds.run(context.Background(), b); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	if tpch.on {
 		if err := tpch.run(context.Background(), b); err != nil {
 			fmt.Fprintln(os.Stderr, "bench:", err)
