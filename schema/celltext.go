@@ -192,7 +192,7 @@ func AppendCell(dst []byte, t Type, a arrow.Array, i int, f *CellForm, outer []b
 }
 
 func appendCell(dst []byte, t Type, a arrow.Array, i int, f *CellForm, outer []byte, level int) []byte {
-	if a.IsNull(i) {
+	if isNull(a, i) {
 		return append(dst, f.Null...)
 	}
 	switch x := a.(type) {

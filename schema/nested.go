@@ -134,7 +134,7 @@ func sortedEntries(list []Datum) []Datum {
 // (text may be dictionary-coded): NULL comes first and equals NULL, the rest is as
 // Compare has it. It allocates for maps only.
 func CompareAt(t Type, a arrow.Array, i int, b arrow.Array, j int) int {
-	an, bn := a.IsNull(i), b.IsNull(j)
+	an, bn := isNull(a, i), isNull(b, j)
 	switch {
 	case an && bn:
 		return 0
@@ -206,6 +206,9 @@ func CompareAt(t Type, a arrow.Array, i int, b arrow.Array, j int) int {
 	return Compare(FromArrow(a, i, t), FromArrow(b, j, t))
 }
 
+// isNull is a.IsNull(i), which is false for arrays of NULLs only.
+func isNull(a arrow.Array, i int) bool { return a.IsNull(i) || a.DataType().ID() == arrow.NULL }
+
 func bool2int(b bool) int {
 	if b {
 		return 1
@@ -218,7 +221,7 @@ func bool2int(b bool) int {
 // every other, maps are equal whatever the order of their entries. They have no
 // order, and no element's are a prefix of another's. They serve hash tables.
 func AppendKey(dst []byte, t Type, a arrow.Array, i int) []byte {
-	if a.IsNull(i) {
+	if isNull(a, i) {
 		return append(dst, 0)
 	}
 	dst = append(dst, 1)
@@ -295,7 +298,7 @@ func appendFloatKey(dst []byte, f float64) []byte {
 // (SerDeUtils.getJSONString): text, dates and timestamps in quotes, map keys as
 // values are, NULL as null, decimals without trailing zeros.
 func appendJSON(dst []byte, t Type, a arrow.Array, i int) []byte {
-	if a.IsNull(i) {
+	if isNull(a, i) {
 		return append(dst, "null"...)
 	}
 	switch x := a.(type) {

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"bytes"
+	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
@@ -142,28 +145,54 @@ var rewrite = flag.Bool("rewrite", false, "write docs/functions.md again")
 
 //go:generate go test . -run ^TestFunctionList$ -rewrite
 
-// TestFunctionList holds docs/functions.md against the registry.
+// TestFunctionList holds docs/functions.md against the registry: each function has an example.
 func TestFunctionList(t *testing.T) {
 	r := function.Builtin()
-	var text strings.Builder
-	text.WriteString("# Functions and operators\n\nWritten by `make gen` from the registry.\n")
-	for _, kind := range []struct {
-		title string
-		has   func(name string) bool
-	}{
-		{"Aggregates", r.IsAggregate},
-		{"Operators", func(n string) bool { return strings.Trim(n, "abcdefghijklmnopqrstuvwxyz0123456789_") != "" }},
-		{"Functions", func(n string) bool {
-			return !r.IsAggregate(n) && strings.Trim(n, "abcdefghijklmnopqrstuvwxyz0123456789_") == ""
-		}},
-	} {
-		var names []string
-		for _, n := range r.Names() {
-			if kind.has(n) {
-				names = append(names, "`"+n+"`")
-			}
+	documented := map[string]bool{}
+	sections := map[string][]function.Example{}
+	kinds := []string{"Operators", "Functions", "Aggregates", "Window functions", "Table-generating functions"}
+	for _, e := range function.Examples() {
+		kind := "Functions"
+		switch n := e.Names[0]; {
+		case r.IsWindow(n):
+			kind = "Window functions"
+		case r.IsTable(n):
+			kind = "Table-generating functions"
+		case r.IsAggregate(n):
+			kind = "Aggregates"
+		case strings.Trim(n, "abcdefghijklmnopqrstuvwxyz0123456789_") != "" || strings.Contains(e.Usage, " "+n+" "):
+			kind = "Operators"
 		}
-		fmt.Fprintf(&text, "\n## %s\n\n%s\n", kind.title, strings.Join(names, "\n"))
+		sections[kind] = append(sections[kind], e)
+		for _, n := range e.Names {
+			if documented[n] {
+				t.Errorf("%s is documented twice", n)
+			}
+			documented[n] = true
+		}
+	}
+	for _, n := range r.Names() {
+		if !documented[n] {
+			t.Errorf("%s has no example in sql/function/examples.txt", n)
+		}
+		delete(documented, n)
+	}
+	for n := range documented {
+		t.Errorf("%s in sql/function/examples.txt is no function", n)
+	}
+	var text strings.Builder
+	text.WriteString("# Functions and operators\n\nWritten by `make gen` from the registry. Each example is run by a test and gives the value beside it, " +
+		"as the command line prints it. In the examples of aggregates and window functions `t` has a column `x` with 1, 2, 3 and 4.\n")
+	for _, kind := range kinds {
+		fmt.Fprintf(&text, "\n## %s\n\n| names | use | what it gives | example | value |\n|---|---|---|---|---|\n", kind)
+		for _, e := range sections[kind] {
+			query := strings.TrimPrefix(strings.Replace(e.Query, "(select explode(array(1, 2, 3, 4)) as x) t", "t", 1), "SELECT ")
+			cells := []string{"`" + strings.Join(e.Names, "` `") + "`", "`" + e.Usage + "`", e.What, "`" + query + "`", "`" + e.Value + "`"}
+			for i, c := range cells {
+				cells[i] = strings.ReplaceAll(strings.ReplaceAll(c, "|", "\\|"), "\t", " ")
+			}
+			fmt.Fprintf(&text, "| %s |\n", strings.Join(cells, " | "))
+		}
 	}
 	path := filepath.Join(repository(t), "docs", "functions.md")
 	if *rewrite {
@@ -178,5 +207,50 @@ func TestFunctionList(t *testing.T) {
 	}
 	if string(have) != text.String() {
 		t.Error("docs/functions.md is not what the registry has: run make gen")
+	}
+}
+
+// TestFunctionExamples runs the example of each function.
+func TestFunctionExamples(t *testing.T) {
+	dir := t.TempDir()
+	var script strings.Builder
+	examples := function.Examples()
+	for _, e := range examples {
+		script.WriteString(e.Query + ";\n")
+	}
+	file := filepath.Join(dir, "examples.sql")
+	if err := os.WriteFile(file, []byte(script.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var out, diagnostics bytes.Buffer
+	a := &app{in: strings.NewReader(""), out: &out, err: &diagnostics}
+	a.run(context.Background(), []string{"sql", "--data", filepath.Join(dir, "data"), "--force", "--format", "json", "-f", file})
+	d := json.NewDecoder(&out)
+	for _, e := range examples {
+		var result struct {
+			Rows  [][]*string
+			Error *struct{ Message string }
+		}
+		if err := d.Decode(&result); err != nil {
+			t.Fatalf("%s: %v; %s", e.Query, err, diagnostics.String())
+		}
+		if result.Error != nil {
+			t.Errorf("%s: %s", e.Query, result.Error.Message)
+			continue
+		}
+		var rows []string
+		for _, row := range result.Rows {
+			var cells []string
+			for _, c := range row {
+				if c == nil {
+					c = new("NULL")
+				}
+				cells = append(cells, *c)
+			}
+			rows = append(rows, strings.Join(cells, "\t"))
+		}
+		if got := strings.Join(rows, "\n"); got != e.Value {
+			t.Errorf("%s gives %s, not %s", e.Query, got, e.Value)
+		}
 	}
 }

@@ -153,7 +153,7 @@ func addCalendar(r *Registry) {
 		if constants[0] == nil || !args[0].IsText() {
 			return Signature{}, fault.Userf("its first argument must be a constant unit: YEAR, MONTH, DAY, HOUR, MINUTE or SECOND")
 		}
-		if !args[1].IsInteger() && !args[1].IsText() && args[1].Kind != schema.Void {
+		if !args[1].IsNumeric() && !args[1].IsText() && args[1].Kind != schema.Void {
 			return Signature{}, fault.Userf("the number of units must be an integer or text, not %s", args[1])
 		}
 		return bindInterval(constants[0].S, args)

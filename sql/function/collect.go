@@ -176,7 +176,9 @@ func bindNGrams(args []schema.Type, context bool) (AggregateSignature, error) {
 	result := schema.ArrayType(schema.StructType([]schema.Field{{Name: "ngram", Type: words}, {Name: "estfrequency", Type: schema.DoubleType}}))
 	return AggregateSignature{Args: want, Result: result,
 		State: []schema.Type{schema.ArrayType(schema.StringType), schema.ArrayType(schema.BigIntType), schema.IntType},
-		New:   func() Accumulator { return &ngrams{result: result, nested: t.Part(0).Kind == schema.Array, context: context} }}, nil
+		New: func() Accumulator {
+			return &ngrams{result: result, nested: t.Part(0).Kind == schema.Array, context: context}
+		}}, nil
 }
 
 // wordJoin separates the words of an n-gram in its key.

@@ -71,7 +71,10 @@ func addConditions(r *Registry) {
 		if err != nil {
 			return Signature{}, err
 		}
-		first := valued(args[0])
+		first := args[0]
+		if first.Kind == schema.Void {
+			first = t
+		}
 		if castKernel(first, t) == nil {
 			return Signature{}, fault.Userf("%s can't be compared with %s; cast one of them", args[0], args[1])
 		}

@@ -468,4 +468,3 @@ func bindDateFormat(args []schema.Type) (Signature, error) {
 			}, nil
 		})}, nil
 }
-

@@ -132,7 +132,9 @@ func (h *histogram) quantile(q float64) float64 {
 // javaRandom is java.util.Random, whose algorithm its documentation fixes.
 type javaRandom uint64
 
-func newJavaRandom(seed int64) javaRandom { return javaRandom((uint64(seed) ^ 0x5deece66d) & (1<<48 - 1)) }
+func newJavaRandom(seed int64) javaRandom {
+	return javaRandom((uint64(seed) ^ 0x5deece66d) & (1<<48 - 1))
+}
 
 // bits returns the next k bits.
 func (r *javaRandom) bits(k uint) uint64 {

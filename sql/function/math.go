@@ -51,7 +51,9 @@ func addMath(r *Registry) {
 	}
 	r.add("rand", bindRand)
 	for name, even := range map[string]bool{"round": false, "bround": true} {
-		r.addConstant(name, func(args []schema.Type, constants []*schema.Datum) (Signature, error) { return bindRound(args, constants, even) })
+		r.addConstant(name, func(args []schema.Type, constants []*schema.Datum) (Signature, error) {
+			return bindRound(args, constants, even)
+		})
 	}
 	r.add("floor", func(args []schema.Type) (Signature, error) { return bindFloor(args, math.Floor, -1) })
 	r.add("ceil ceiling", func(args []schema.Type) (Signature, error) { return bindFloor(args, math.Ceil, 1) })

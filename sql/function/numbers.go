@@ -252,4 +252,3 @@ func bindWidthBucket(args []schema.Type) (Signature, error) {
 			return v, err
 		}}, nil
 }
-

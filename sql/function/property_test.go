@@ -246,6 +246,16 @@ func TestEveryFunctionTakesWhatItBinds(t *testing.T) {
 		if err != nil {
 			return
 		}
+		// The operator binds again, to the types that the analyzer has cast to.
+		again, err := r.Resolve(name, s.Args)
+		if err != nil || !again.Result.Equal(s.Result) {
+			t.Errorf("%s of %v is bound to %v, which gives %v, %v", name, args, s.Args, again.Result, err)
+		}
+		for i := range again.Args {
+			if !again.Args[i].Equal(s.Args[i]) {
+				t.Errorf("%s of %v is bound to %v, that to %v", name, args, s.Args, again.Args)
+			}
+		}
 		for i, a := range args {
 			if _, ok := Cast(a, s.Args[i]); !ok {
 				t.Errorf("%s of %v wants %v, which can't be cast", name, args, s.Args)

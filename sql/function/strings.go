@@ -264,7 +264,9 @@ func bindField(args []schema.Type) (Signature, error) {
 	if !ok {
 		return Signature{}, fault.Userf("the values can't be compared with %s", args[0])
 	}
-	want[0] = t
+	if args[0].Kind != schema.Void {
+		want[0] = t
+	}
 	for k := range args[1:] {
 		if sameKind(args[0], args[k+1]) {
 			want[k+1] = t
@@ -294,7 +296,7 @@ func bindField(args []schema.Type) (Signature, error) {
 
 // sameKind reports whether two types are both text, both numbers or one type.
 func sameKind(a, b schema.Type) bool {
-	return a.IsText() && b.IsText() || a.IsNumeric() && b.IsNumeric() || a.Equal(b)
+	return a.IsText() && b.IsText() || a.IsNumeric() && b.IsNumeric() || a.Equal(b) && a.Kind != schema.Void
 }
 
 func levenshtein(a, b []rune) int32 {
