@@ -11,7 +11,11 @@ import (
 type Event interface{ event() }
 
 // WorkerRegistered says that a worker is there, with no attempt running.
-type WorkerRegistered struct{ Worker cluster.Worker }
+// Incarnation names its process: the map output that an earlier one made is gone.
+type WorkerRegistered struct {
+	Worker      cluster.Worker
+	Incarnation string
+}
 
 // WorkerLost says that a worker's lease has expired: whatever it ran is dead,
 // whatever it still says is ignored.
@@ -20,6 +24,26 @@ type WorkerLost struct{ Worker cluster.WorkerID }
 // JobSubmitted brings a job, which must be valid and have an ID of its own.
 // The scheduler keeps it and never changes it.
 type JobSubmitted struct{ Job *jobs.Job }
+
+// JobRestored brings back a job that an earlier scheduler had, with the attempts that
+// had won. Whatever else ran then is fenced: attempts are numbered from
+// FirstAttempt, which must be above all numbers used before. Map output of a
+// worker that has not registered yet is neither there nor lost: WorkerRegistered or
+// WorkerLost decides. Of each task the last winner counts.
+type JobRestored struct {
+	Job          *jobs.Job
+	Won          []Won
+	FirstAttempt int
+}
+
+// Won is an attempt that has won, as a journal keeps it.
+type Won struct {
+	ID          jobs.AttemptID
+	Worker      cluster.WorkerID
+	Incarnation string
+	Locality    jobs.Locality
+	Counters    jobs.Counters
+}
 
 // KillJob ends a job; Cause becomes its error. A job that is publishing can no
 // longer be killed.
@@ -50,6 +74,9 @@ type AttemptFailed struct {
 	Class fault.Class
 	Err   error
 	Gone  []jobs.AttemptID
+	// Unavailable says that what it needs is away for a while. The task is tried
+	// again for Options.ParkLimit, without counting that against it.
+	Unavailable bool
 }
 
 // AttemptKilled says that an attempt has ended because it was cancelled.
@@ -67,6 +94,7 @@ type Tick struct{}
 func (WorkerRegistered) event() {}
 func (WorkerLost) event()       {}
 func (JobSubmitted) event()     {}
+func (JobRestored) event()      {}
 func (KillJob) event()          {}
 func (AttemptStarted) event()   {}
 func (AttemptProgress) event()  {}
@@ -89,7 +117,7 @@ type Launch struct {
 	Inputs [][]jobs.AttemptID
 	// Holders are the workers that have their output, in the same order.
 	Holders [][]cluster.WorkerID
-	Rival  bool // another attempt of the task is running
+	Rival   bool // another attempt of the task is running
 }
 
 // Cancel asks a worker to end an attempt soon. An event must tell when it has

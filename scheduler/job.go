@@ -64,6 +64,8 @@ type stage struct {
 	wonBy     []cluster.WorkerID     // their workers
 	launched  int
 	failed    int
+	pending   int    // winners whose output may or may not be there
+	away      string // why the last attempt found something unavailable
 	startedAt Time
 	endedAt   Time
 	runTime   Time // sum over winners
@@ -75,6 +77,7 @@ type stage struct {
 type holder struct {
 	id    cluster.WorkerID
 	w     *worker // nil: not registered
+	since Time    // when it was last there, or the job came
 	queue taskQueue
 	ready int   // ready tasks with data here
 	bytes int64 // of those
@@ -99,6 +102,9 @@ type task struct {
 	failedOn  []cluster.WorkerID
 	notBefore Time
 	goneCount int // times its output got lost without its worker
+	// awayCount attempts found something unavailable, the first at awaySince.
+	awayCount int
+	awaySince Time
 	won       *winner
 }
 
@@ -110,6 +116,10 @@ type winner struct {
 	counters jobs.Counters
 	runTime  Time
 	lost     bool // its shuffle output is gone
+	// incarnation is of the worker; pending: it has not registered since the
+	// winner was restored.
+	incarnation string
+	pending     bool
 }
 
 // attempt holds a slot of its worker until an event says that it has ended.
@@ -126,9 +136,13 @@ type attempt struct {
 }
 
 func (s *State) submit(spec *jobs.Job) {
-	if s.jobs[spec.ID] != nil {
-		return
+	if s.jobs[spec.ID] == nil {
+		s.progress(s.add(spec))
 	}
+}
+
+// add puts a job in the queue, all tasks ready.
+func (s *State) add(spec *jobs.Job) *job {
 	s.arrived++
 	j := &job{Job: spec, seq: s.arrived, state: jobs.Running, failedStage: -1}
 	for _, st := range spec.Stages {
@@ -140,7 +154,7 @@ func (s *State) submit(spec *jobs.Job) {
 			for _, id := range st.Tasks[i].Hosts {
 				h := n.byID[id]
 				if h == nil {
-					h = &holder{id: id, w: s.workers[id]}
+					h = &holder{id: id, w: s.workers[id], since: s.now}
 					n.byID[id] = h
 					n.holders = append(n.holders, h)
 				}
@@ -155,7 +169,7 @@ func (s *State) submit(spec *jobs.Job) {
 	s.jobs[j.ID] = j
 	at := sort.Search(len(s.queue), func(i int) bool { return s.queue[i].Priority < j.Priority })
 	s.queue = slices.Insert(s.queue, at, j)
-	s.progress(j)
+	return j
 }
 
 // push makes a task ready.
@@ -211,7 +225,7 @@ func (st *stage) complete() bool { return st.done == len(st.tasks) }
 // runnable reports whether everything that the stage reads is there.
 func (st *stage) runnable() bool {
 	for _, in := range st.Inputs {
-		if !st.job.stages[in].complete() {
+		if src := st.job.stages[in]; !src.complete() || src.pending > 0 {
 			return false
 		}
 	}
@@ -306,7 +320,7 @@ func (s *State) attemptFinished(e AttemptFinished) {
 	a.worker.blamed, a.worker.rests = nil, 0
 	t.won = &winner{
 		id: a.id, worker: a.worker.ID, locality: a.locality,
-		counters: maps.Clone(e.Counters), runTime: s.now - a.started,
+		counters: maps.Clone(e.Counters), runTime: s.now - a.started, incarnation: a.worker.incarnation,
 	}
 	st.done++
 	st.winners = nil
@@ -323,6 +337,9 @@ func (s *State) attemptFinished(e AttemptFinished) {
 // unwin takes a task's victory away: its output is lost and needed.
 func (s *State) unwin(t *task) {
 	st, w := t.stage, t.won
+	if w.pending {
+		st.pending--
+	}
 	t.won = nil
 	st.done--
 	st.winners = nil
@@ -401,6 +418,10 @@ func (s *State) attemptFailed(e AttemptFailed) {
 	}
 	if s.reads(t, e.Gone) {
 		s.gone(a, e.Gone, e.Err)
+		return
+	}
+	if e.Unavailable {
+		s.unavailable(a, e.Err)
 		return
 	}
 	st.failed++

@@ -139,7 +139,7 @@ func (s *State) pick(st *stage, w *worker, level jobs.Locality) (*task, *worker)
 		return nil, nil
 	}
 	for _, t := range st.again {
-		if s.avoids(t, w) {
+		if s.avoids(t, w) || t.parked() {
 			continue
 		}
 		if l, source := s.locate(t, w); l == level && (!far || s.mayScan(source)) {
@@ -187,6 +187,10 @@ func (s *State) orphan(st *stage) (*task, *worker) {
 		for t := h.queue.first(); t != nil; t = h.queue.first() {
 			if slices.ContainsFunc(t.holders, (*holder).awaited) {
 				h.queue.pop() // it is in the queue of one with slots as well
+				continue
+			}
+			if t.parked() {
+				h.queue.pop() // back when one of its workers is
 				continue
 			}
 			// Workers that only store may be read from, within their budget.

@@ -26,6 +26,19 @@
 // reader reports that the output is gone, the maps whose output is still
 // needed run again. That costs the reader none of its attempts.
 //
+// # Waiting
+//
+// A task whose split is bound to its hosts can't run while none of them is there:
+// it is parked, and its stage says for whom it waits. So is, for a pause that
+// grows to a second, a task whose attempt reports that what it needs is unavailable.
+// Neither costs an attempt; both end the job when they last too long.
+//
+// # Going on
+//
+// A scheduler that starts again gets the jobs of the one before it as JobRestored, with
+// the attempts that had won. Stages that read map output of workers that have not
+// registered yet wait until it is known whether it is still there.
+//
 // # Publishing
 //
 // A job publishes once, when each task of its last stage has a winner: the first
@@ -70,6 +83,9 @@ type Options struct {
 	// SpeculateAfter is the least run time of an attempt that may get a rival.
 	// Default 1 s.
 	SpeculateAfter Time
+	// ParkLimit is how long a job waits for data whose only copy is on a worker that
+	// is not there, before it fails. Default 60 s.
+	ParkLimit Time
 }
 
 func (o Options) withDefaults() Options {
@@ -87,6 +103,7 @@ func (o Options) withDefaults() Options {
 	def(&o.MaxCooldown, 300_000)
 	def(&o.CancelGrace, 10_000)
 	def(&o.SpeculateAfter, 1000)
+	def(&o.ParkLimit, 60_000)
 	if o.BlameLimit <= 0 {
 		o.BlameLimit = 3
 	}
@@ -127,9 +144,10 @@ func New(o Options) *State {
 // worker is a registered worker.
 type worker struct {
 	cluster.Worker
-	seq      int64 // by registration
-	attempts []*attempt
-	scans    int // live attempts that read this worker's data
+	incarnation string
+	seq         int64 // by registration
+	attempts    []*attempt
+	scans       int // live attempts that read this worker's data
 	// freeSince is when the worker last got a free slot after having had none.
 	freeSince Time
 	// blamed are the tasks that failed here since the last success; coolUntil
@@ -160,11 +178,13 @@ func (s *State) Step(now Time, e Event) []Action {
 	}
 	switch e := e.(type) {
 	case WorkerRegistered:
-		s.register(e.Worker)
+		s.register(e.Worker, e.Incarnation)
 	case WorkerLost:
 		s.lose(e.Worker)
 	case JobSubmitted:
 		s.submit(e.Job)
+	case JobRestored:
+		s.restore(e)
 	case KillJob:
 		s.kill(e.Job, e.Cause)
 	case AttemptFinished:
@@ -178,6 +198,7 @@ func (s *State) Step(now Time, e Event) []Action {
 	case Tick:
 	}
 	s.expireGrace()
+	s.expireParked()
 	s.place()
 	if s.next < s.alarm {
 		s.alarm = max(s.next, s.now+1)
@@ -209,12 +230,12 @@ func (s *State) do(a Action) { s.actions = append(s.actions, a) }
 // due asks for a step at t.
 func (s *State) due(t Time) { s.next = min(s.next, t) }
 
-func (s *State) register(w cluster.Worker) {
+func (s *State) register(w cluster.Worker, incarnation string) {
 	if s.workers[w.ID] != nil {
 		s.lose(w.ID) // it started again and has forgotten everything
 	}
 	s.arrived++
-	n := &worker{Worker: w, seq: s.arrived, freeSince: s.now}
+	n := &worker{Worker: w, incarnation: incarnation, seq: s.arrived, freeSince: s.now}
 	s.workers[w.ID] = n
 	s.order = append(s.order, n)
 	s.onHost[w.Host]++
@@ -224,11 +245,13 @@ func (s *State) register(w cluster.Worker) {
 			st.rejoin(n)
 		}
 	}
+	s.settle(w.ID, incarnation)
 }
 
 func (s *State) lose(id cluster.WorkerID) {
 	w := s.workers[id]
 	if w == nil {
+		s.settle(id, "")
 		return
 	}
 	delete(s.workers, id)
@@ -239,7 +262,7 @@ func (s *State) lose(id cluster.WorkerID) {
 	for _, j := range s.queue {
 		for _, st := range j.stages {
 			if h := st.byID[id]; h != nil {
-				h.w = nil
+				h.w, h.since = nil, s.now
 			}
 			delete(st.waits, w)
 		}

@@ -258,7 +258,7 @@ func (w *world) run(t *testing.T) {
 func (w *world) register(n cluster.Worker) {
 	w.workers[n.ID] = &simWorker{Worker: n}
 	w.names = append(w.names, n.ID)
-	w.step(WorkerRegistered{n})
+	w.step(WorkerRegistered{Worker: n})
 }
 
 func (w *world) lose(id cluster.WorkerID) {

@@ -9,6 +9,9 @@ import (
 	"github.com/skepdb/skep/jobs"
 )
 
+// At moves the time on, for statuses; it decides nothing.
+func (s *State) At(now Time) { s.now = max(s.now, now) }
+
 // Status returns how far a job is; false if it is not known, or no longer.
 func (s *State) Status(id jobs.ID) (jobs.Status, bool) {
 	j := s.jobs[id]
@@ -53,6 +56,7 @@ func (s *State) stageStatus(st *stage) jobs.StageStatus {
 	for l := jobs.LocalWorker; l < jobs.Anywhere; l++ {
 		ss.Placed += st.locality[l]
 	}
+	ss.Parked, ss.Waiting = s.waiting(st)
 	share := float64(st.done)
 	for i := range st.tasks {
 		t := &st.tasks[i]

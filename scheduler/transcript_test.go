@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"github.com/skepdb/skep/cluster"
+	"github.com/skepdb/skep/inputformat"
 	"github.com/skepdb/skep/internal/fault"
 	"github.com/skepdb/skep/jobs"
 )
@@ -18,14 +19,17 @@ import (
 // TestTranscripts runs testdata/*.txt: events in, actions out. Every command
 // may have t=MS, the time at which it happens; the clock keeps it.
 //
-//	options wait=(500,200,500) budget=N retry=MS blame=N cooldown=MS grace=MS speculate=MS
-//	worker w1 [slots=1] [host=h] [rack=r]
+//	options wait=(500,200,500) budget=N retry=MS blame=N cooldown=MS grace=MS speculate=MS park=MS
+//	worker w1 [slots=1] [host=h] [rack=r] [incarnation=x]
 //	lost w1
 //	job j [priority=N] [attempts=N] [speculate] [no-output]
 //	  NAME tasks=w1,w1+w2,-:500 parts=2       one task a comma: its holders, its bytes
 //	  NAME tasks=2 reads=0,broadcast:1        tasks without a place
+//	  NAME tasks=w1,w2 bound                  their holders have the only copies
+//	restore j [first=N] [won=(j.0.0.0@w1/x,...)], like job
 //	start|finish|killed j.0.0.0               (finish: rows=N)
 //	progress j.0.0.0 share=0.5
+//	fail j.0.0.0 unavailable
 //	fail j.0.0.0 class=user|retryable|bug [gone=(j.0.1.0,...)] [because=text]
 //	kill j
 //	published j [error=text]
@@ -80,7 +84,7 @@ func (h *transcript) run(t *testing.T, d *datadriven.TestData) string {
 	case "options":
 		o := Options{
 			ScanBudget: number("budget", 0), RetryDelay: Time(number("retry", 0)), BlameLimit: number("blame", 0),
-			Cooldown: Time(number("cooldown", 0)), CancelGrace: Time(number("grace", 0)), SpeculateAfter: Time(number("speculate", 0)),
+			Cooldown: Time(number("cooldown", 0)), CancelGrace: Time(number("grace", 0)), SpeculateAfter: Time(number("speculate", 0)), ParkLimit: Time(number("park", 0)),
 		}
 		if w := strings.Split(text("wait"), ","); len(w) == 3 {
 			o.WaitWorker, o.WaitHost, o.WaitRack = Time(atoi(t, w[0])), Time(atoi(t, w[1])), Time(atoi(t, w[2]))
@@ -90,10 +94,10 @@ func (h *transcript) run(t *testing.T, d *datadriven.TestData) string {
 	case "worker":
 		return step(WorkerRegistered{cluster.Worker{
 			ID: cluster.WorkerID(first()), Name: first(), Slots: number("slots", 1), Host: text("host"), Rack: text("rack"),
-		}})
+		}, text("incarnation")})
 	case "lost":
 		return step(WorkerLost{cluster.WorkerID(first())})
-	case "job":
+	case "job", "restore":
 		j := &jobs.Job{
 			ID: jobs.ID(first()), Name: first(), Priority: number("priority", 0), MaxAttempts: number("attempts", 0), Output: sink{},
 		}
@@ -108,6 +112,19 @@ func (h *transcript) run(t *testing.T, d *datadriven.TestData) string {
 		}
 		if err := j.Validate(); err != nil {
 			d.Fatalf(t, "%v", err)
+		}
+		if d.Cmd == "restore" {
+			e := JobRestored{Job: j, FirstAttempt: number("first", 1000)}
+			for _, won := range strings.Split(text("won"), ",") {
+				if won == "" {
+					continue
+				}
+				id, at, _ := strings.Cut(strings.TrimSpace(won), "@")
+				w, incarnation, _ := strings.Cut(at, "/")
+				e.Won = append(e.Won, Won{ID: attemptID(t, id), Worker: cluster.WorkerID(w), Incarnation: incarnation,
+					Counters: jobs.Counters{jobs.CounterRowsOut: 10}})
+			}
+			return step(e)
 		}
 		return step(JobSubmitted{j})
 	case "start":
@@ -126,6 +143,10 @@ func (h *transcript) run(t *testing.T, d *datadriven.TestData) string {
 		e := AttemptFailed{ID: attemptID(t, first()), Err: errors.New("it broke")}
 		if b := text("because"); b != "" {
 			e.Err = errors.New(b)
+		}
+		if d.HasArg("unavailable") {
+			e.Unavailable, e.Class, e.Err = true, fault.Retryable, errors.New("region 7 is away")
+			return step(e)
 		}
 		switch text("class") {
 		case "user":
@@ -150,6 +171,7 @@ func (h *transcript) run(t *testing.T, d *datadriven.TestData) string {
 	case "tick":
 		return step(Tick{})
 	case "status":
+		h.s.At(h.now)
 		st, ok := h.s.Status(jobs.ID(first()))
 		if !ok {
 			return "unknown job"
@@ -183,6 +205,10 @@ func parseStage(t *testing.T, line string, id int) *jobs.Stage {
 		switch {
 		case i == 0:
 			st.Name = f
+		case f == "bound":
+			for k := range st.Tasks {
+				st.Tasks[k].Split = &inputformat.Split{Label: fmt.Sprintf("region %d", k), Bound: true}
+			}
 		case key == "parts":
 			st.Partitions = atoi(t, val)
 		case key == "reads":
@@ -280,6 +306,9 @@ func printStatus(st jobs.Status) string {
 			s.Counters[jobs.CounterRowsOut], s.Attempts, s.Failed, s.Elapsed)
 		if s.Warning != "" {
 			fmt.Fprintf(&b, "  warning: %s\n", s.Warning)
+		}
+		if s.Waiting != "" {
+			fmt.Fprintf(&b, "  parked %d, waiting: %s\n", s.Parked, s.Waiting)
 		}
 	}
 	return b.String()

@@ -184,6 +184,7 @@ func (w *Worker) attempt(ctx context.Context, a *jobs.Assignment, report jobs.Re
 		result.Killed = true
 		return result
 	}
+	result.Unavailable = errors.Is(err, fault.ErrUnavailable)
 	if gone, ok := errors.AsType[*shuffle.GoneError](err); ok {
 		for _, from := range gone.From {
 			result.Gone = append(result.Gone, jobs.AttemptID{Job: jobs.ID(from.Job), Stage: from.Stage, Task: from.Task, Attempt: from.Attempt})

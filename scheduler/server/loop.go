@@ -1,7 +1,7 @@
 package server
 
 import (
-	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -28,6 +28,7 @@ func (s *Server) loop() {
 			s.mu.Lock()
 			actions := s.state.Step(s.now(), e)
 			s.mu.Unlock()
+			s.note(e)
 			for _, a := range actions {
 				s.perform(a)
 			}
@@ -96,7 +97,7 @@ func (s *Server) launch(l scheduler.Launch) {
 		a.Output = r.job.Output
 	}
 	if err := c.Launch(c.ctx, a, reporter{s}); err != nil {
-		s.post(scheduler.AttemptFailed{ID: l.ID, Class: fault.ClassOf(err), Err: err})
+		s.post(scheduler.AttemptFailed{ID: l.ID, Class: fault.ClassOf(err), Err: err, Unavailable: errors.Is(err, fault.ErrUnavailable)})
 	}
 }
 
@@ -142,7 +143,7 @@ func (p reporter) Ended(result jobs.Result) {
 	case result.Killed:
 		s.post(scheduler.AttemptKilled{ID: result.ID})
 	default:
-		s.post(scheduler.AttemptFailed{ID: result.ID, Class: fault.ClassOf(result.Err), Err: result.Err, Gone: result.Gone})
+		s.post(scheduler.AttemptFailed{ID: result.ID, Class: fault.ClassOf(result.Err), Err: result.Err, Gone: result.Gone, Unavailable: result.Unavailable})
 	}
 }
 
@@ -192,6 +193,10 @@ func (s *Server) publish(r *record, won []jobs.AttemptID) {
 		manifests = append(manifests, m)
 	}
 	s.mu.Unlock()
+	if err == nil && r.durable {
+		// From here on the winners are these: after a restart too.
+		err = s.o.Journal.sync()
+	}
 	if err == nil {
 		for try := 1; ; try++ {
 			r.summary, err = r.format.Publish(r.ctx, r.job.Output, manifests)
@@ -199,23 +204,13 @@ func (s *Server) publish(r *record, won []jobs.AttemptID) {
 				break
 			}
 			s.o.Logger.Warn("publish failed, trying again", "job", string(r.job.ID), "error", err.Error())
-			s.pause(r.ctx, 100*time.Millisecond<<try)
+			s.wait(r.ctx, nil, 100*time.Millisecond<<try)
 		}
 	}
 	if err != nil {
 		err = fmt.Errorf("publish %s: %w", r.job.Output.Describe(), err)
 	}
 	s.post(scheduler.JobPublished{Job: r.job.ID, Err: err})
-}
-
-func (s *Server) pause(ctx context.Context, d time.Duration) {
-	over := make(chan struct{})
-	stop := s.o.Clock.AfterFunc(d, func() { close(over) })
-	defer stop()
-	select {
-	case <-over:
-	case <-ctx.Done():
-	}
 }
 
 func (s *Server) abandon(r *record) {
@@ -238,6 +233,16 @@ func (s *Server) dropShuffle(id jobs.ID) {
 
 // finish makes the end of a job known.
 func (s *Server) finish(r *record, f scheduler.Finished) {
+	status := f.Status
+	status.Summary = r.summary
+	if r.durable {
+		if err := s.o.Journal.over(&status, f.Err); err != nil {
+			s.o.Logger.Error("the end of a job is not in the journal", "job", string(r.job.ID), "error", err.Error())
+		}
+	}
+	if s.o.Ended != nil {
+		defer s.o.Ended(r.job)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r.status, r.err = f.Status, f.Err

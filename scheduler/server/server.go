@@ -56,7 +56,18 @@ type Options struct {
 	// PublishAttempts is how often a publish is tried that fails with a
 	// retryable error. Default 4.
 	PublishAttempts int
-	Logger          *slog.Logger // nil: none
+	// Journal keeps jobs for the next scheduler; nil: nothing does. New takes up those
+	// that it has. Close leaves it open, and its jobs in it.
+	Journal *Journal
+	// Durable says which outputs survive a restart; jobs with others are not for the
+	// journal. nil: all do.
+	Durable func(outputformat.Spec) bool
+	// RestoreGrace is how long workers have to come back after a restart before
+	// their map output counts as lost. Default 15 s.
+	RestoreGrace time.Duration
+	// Ended hears of jobs that have ended, after the journal has; it must not block. nil: nobody.
+	Ended  func(*jobs.Job)
+	Logger *slog.Logger // nil: none
 }
 
 // Server runs jobs on workers. Safe for concurrent use.
@@ -83,6 +94,9 @@ type Server struct {
 	ended   []jobs.ID // by end, the oldest first
 	number  int
 	stopper func() bool // of the pending wake-up
+	// graceOver stops the grace after a restart; nil: there is none.
+	graceOver func() bool
+	logs      *logs
 }
 
 type connection struct {
@@ -95,6 +109,7 @@ type connection struct {
 // record is a job as the shell knows it.
 type record struct {
 	job       *jobs.Job
+	durable   bool                // in the journal
 	format    outputformat.Format // nil: no output
 	ctx       context.Context     // for publish and abandon: never cancelled
 	unwatch   func() bool
@@ -133,12 +148,19 @@ func New(o Options) *Server {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	if o.RestoreGrace <= 0 {
+		o.RestoreGrace = defaultRestoreGrace
+	}
 	s := &Server{
 		o: o, started: o.Clock.Now(),
 		signal: make(chan struct{}, 1), stop: make(chan struct{}),
 		state:   scheduler.New(o.Scheduler),
 		workers: map[cluster.WorkerID]*connection{},
 		jobs:    map[jobs.ID]*record{},
+		logs:    newLogs(),
+	}
+	if o.Journal != nil {
+		s.restore()
 	}
 	s.base, s.cancel = context.WithCancel(context.Background())
 	s.done.Go(s.loop)
@@ -147,7 +169,9 @@ func New(o Options) *Server {
 
 // AddWorker makes a worker's slots available. A worker of that id that was there
 // before counts as lost.
-func (s *Server) AddWorker(w cluster.Worker, conn Worker) {
+func (s *Server) AddWorker(w cluster.Worker, conn Worker) { s.addWorker(w, conn, "") }
+
+func (s *Server) addWorker(w cluster.Worker, conn Worker, incarnation string) {
 	c := &connection{Worker: conn, address: w.Address}
 	c.ctx, c.cancel = context.WithCancel(s.base)
 	s.mu.Lock()
@@ -157,7 +181,7 @@ func (s *Server) AddWorker(w cluster.Worker, conn Worker) {
 	if old != nil {
 		old.cancel()
 	}
-	s.post(scheduler.WorkerRegistered{Worker: w})
+	s.post(scheduler.WorkerRegistered{Worker: w, Incarnation: incarnation})
 }
 
 // RemoveWorker gives a worker up: its attempts are cancelled and run again
@@ -254,16 +278,26 @@ func (s *Server) Submit(ctx context.Context, job *jobs.Job) (*Handle, error) {
 	return &Handle{s, r}, nil
 }
 
-// record makes a job known and posts it.
+// record makes a job known, to the journal first, and posts it.
 func (s *Server) record(r *record) error {
+	s.mu.Lock()
+	for r.job.ID == "" {
+		s.number++ // two schedulers that start within a second share a prefix
+		if id := jobs.ID(fmt.Sprintf("job_%d_%04d", s.started.Unix(), s.number)); s.jobs[id] == nil {
+			r.job.ID = id
+		}
+	}
+	known := s.jobs[r.job.ID] != nil
+	s.mu.Unlock()
+	if r.durable = s.durable(r.job); r.durable && !known {
+		if err := s.o.Journal.submitted(r.job); err != nil {
+			return fmt.Errorf("submit %q: %w", r.job.Name, err)
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return fault.Retryablef("submit %q: the scheduler is closing", r.job.Name)
-	}
-	if r.job.ID == "" {
-		s.number++
-		r.job.ID = jobs.ID(fmt.Sprintf("job_%d_%04d", s.started.Unix(), s.number))
 	}
 	if s.jobs[r.job.ID] != nil {
 		return fault.Bugf("submit %q: there is a job %s already", r.job.Name, r.job.ID)
@@ -296,6 +330,7 @@ func (s *Server) statusOf(r *record) jobs.Status {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.state.At(s.now())
 	if st, ok := s.state.Status(r.job.ID); ok {
 		return st
 	}
@@ -347,6 +382,8 @@ func (s *Server) Close() error {
 		}
 	}
 	s.mu.Unlock()
+	// Jobs of the journal go on with the next scheduler.
+	live = slices.DeleteFunc(live, func(r *record) bool { return r.durable })
 	for _, r := range live {
 		s.post(scheduler.KillJob{Job: r.job.ID, Cause: killed(fault.Retryablef("the scheduler is closing"))})
 	}
@@ -360,6 +397,16 @@ func (s *Server) Close() error {
 	defer s.mu.Unlock()
 	if s.stopper != nil {
 		s.stopper()
+	}
+	if s.graceOver != nil {
+		s.graceOver()
+	}
+	for _, id := range s.order {
+		if r := s.jobs[id]; !r.hasEnded() {
+			r.err = fault.Retryablef("the scheduler is closing; job %s goes on when it starts again", id)
+			r.status = jobs.Status{ID: id, Name: r.job.Name, State: jobs.Waiting, Error: r.err.Error()}
+			close(r.done)
+		}
 	}
 	return nil
 }
