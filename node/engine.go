@@ -25,7 +25,7 @@ var _ frontend.Engine = (*Node)(nil)
 func (n *Node) Env() *sql.Env {
 	return &sql.Env{
 		Catalog: n.catalog, Functions: n.functions, Stats: n.store,
-		Specs: sql.NewSpecs(n.catalog, n.store), Slots: n.slots,
+		Specs: sql.NewSpecs(n.catalog, n.store), Slots: n.Slots(),
 	}
 }
 

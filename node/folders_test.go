@@ -13,8 +13,8 @@ func options(fsys vfs.FS, workers int, data ...string) Options {
 	return Options{Data: data, Workers: workers, FS: fsys, Now: func() time.Time { return time.Unix(0, 0) }, Command: "test"}.withDefaults()
 }
 
-// open opens folders and returns, for each worker, the directories.
-func open(t *testing.T, o Options) (dirs [][]string, workers []string, err error) {
+// openAll opens folders and returns, for each worker, the directories.
+func openAll(t *testing.T, o Options) (dirs [][]string, workers []string, err error) {
 	t.Helper()
 	own, err := openFolders(o)
 	if err != nil {
@@ -36,7 +36,7 @@ func open(t *testing.T, o Options) (dirs [][]string, workers []string, err error
 
 func TestFoldersKeepTheirWorkers(t *testing.T) {
 	fsys := vfs.NewMem()
-	dirs, first, err := open(t, options(fsys, 2, "a", "b", "c"))
+	dirs, first, err := openAll(t, options(fsys, 2, "a", "b", "c"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func TestFoldersKeepTheirWorkers(t *testing.T) {
 		t.Fatalf("folders by worker: %v, want a and c, b", dirs)
 	}
 	// Another order, and another wanted number of workers, change nothing.
-	dirs, again, err := open(t, options(fsys, 1, "c", "b", "a"))
+	dirs, again, err := openAll(t, options(fsys, 1, "c", "b", "a"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +52,7 @@ func TestFoldersKeepTheirWorkers(t *testing.T) {
 		t.Errorf("opened again: %v of %v, at first %v", dirs, again, first)
 	}
 	// A new folder goes to a worker that exists.
-	dirs, again, err = open(t, options(fsys, 1, "a", "b", "c", "d"))
+	dirs, again, err = openAll(t, options(fsys, 1, "a", "b", "c", "d"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func TestFoldersFile(t *testing.T) {
 	if err := WriteFolders(fsys, "root", []string{"one", "two"}); err != nil {
 		t.Fatal(err)
 	}
-	dirs, _, err := open(t, options(fsys, 2, "root"))
+	dirs, _, err := openAll(t, options(fsys, 2, "root"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,35 +76,35 @@ func TestFoldersFile(t *testing.T) {
 	if err := WriteFolders(fsys, "bad", []string{"../elsewhere"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := open(t, options(fsys, 1, "bad")); err == nil || !strings.Contains(err.Error(), "../elsewhere") {
+	if _, _, err := openAll(t, options(fsys, 1, "bad")); err == nil || !strings.Contains(err.Error(), "../elsewhere") {
 		t.Errorf("a name outside of the directory: %v", err)
 	}
 }
 
 func TestFolderFaults(t *testing.T) {
 	fsys := vfs.NewMem()
-	if _, _, err := open(t, options(fsys, 1, "a", "b")); err != nil {
+	if _, _, err := openAll(t, options(fsys, 1, "a", "b")); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := open(t, options(fsys, 2, "z")); err == nil || !strings.Contains(err.Error(), "2 workers") {
+	if _, _, err := openAll(t, options(fsys, 2, "z")); err == nil || !strings.Contains(err.Error(), "2 workers") {
 		t.Errorf("more workers than folders: %v", err)
 	}
-	if _, _, err := open(t, options(fsys, 1, "b")); err == nil || !strings.Contains(err.Error(), "number 0 that isn't given") {
+	if _, _, err := openAll(t, options(fsys, 1, "b")); err == nil || !strings.Contains(err.Error(), "number 0 that isn't given") {
 		t.Errorf("a worker's folder is missing: %v", err)
 	}
 	o := options(fsys, 1, "nope")
 	o.MustExist = true
-	if _, _, err := open(t, o); err == nil || !strings.Contains(err.Error(), "nope doesn't exist") {
+	if _, _, err := openAll(t, o); err == nil || !strings.Contains(err.Error(), "nope doesn't exist") {
 		t.Errorf("a folder that must exist: %v", err)
 	}
 	if err := folder.WriteFile(fsys, "a", workerFile, []byte("garbage")); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := open(t, options(fsys, 1, "a", "b")); err == nil || !strings.Contains(err.Error(), "a/WORKER") {
+	if _, _, err := openAll(t, options(fsys, 1, "a", "b")); err == nil || !strings.Contains(err.Error(), "a/WORKER") {
 		t.Errorf("a WORKER file that can't be read: %v", err)
 	}
 	// After each failure all locks are free again.
-	if _, _, err := open(t, options(fsys, 1, "c", "d")); err != nil {
+	if _, _, err := openAll(t, options(fsys, 1, "c", "d")); err != nil {
 		t.Error(err)
 	}
 }

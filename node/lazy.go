@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/skepdb/skep/batch"
+	"github.com/skepdb/skep/cluster"
 	"github.com/skepdb/skep/schema"
 	"github.com/skepdb/skep/storage"
 )
@@ -19,7 +20,8 @@ type regionServer interface {
 // lazyServer opens a worker's regions when they are first asked for: a
 // statement that reads no table doesn't wait for their logs to be read.
 type lazyServer struct {
-	open func() (regionServer, error)
+	worker cluster.WorkerID
+	open   func() (regionServer, error)
 
 	mu     sync.Mutex
 	server regionServer

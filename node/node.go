@@ -9,6 +9,7 @@ import (
 	"github.com/skepdb/skep/catalog"
 	"github.com/skepdb/skep/catalog/metastore"
 	"github.com/skepdb/skep/cluster"
+	"github.com/skepdb/skep/cluster/rpc"
 	"github.com/skepdb/skep/frontend"
 	"github.com/skepdb/skep/inputformat"
 	"github.com/skepdb/skep/inputformat/csv"
@@ -46,9 +47,11 @@ const spillDir = "spill"
 // Node is an open embedded engine. Its methods are safe for concurrent use.
 type Node struct {
 	o         Options
+	cluster   *master // nil: embedded
 	own       []ownFolders
 	catalog   *metastore.Store
 	regions   map[cluster.WorkerID]*lazyServer
+	directory *directory
 	store     storage.Store
 	functions *function.Registry
 	results   *resultset.Format
@@ -70,17 +73,20 @@ type Node struct {
 
 // Open opens data folders and the engine over them. It finishes what a crash
 // left half done: open transactions are resolved, dropped tables' data goes.
-func Open(ctx context.Context, o Options) (_ *Node, err error) {
+func Open(ctx context.Context, o Options) (*Node, error) { return open(ctx, o, nil) }
+
+// open opens the engine; with a cluster, that of a master.
+func open(ctx context.Context, o Options, c *master) (_ *Node, err error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	n := &Node{o: o.withDefaults(), functions: function.Builtin(), regions: map[cluster.WorkerID]*lazyServer{}}
+	n := &Node{o: o.withDefaults(), cluster: c, functions: function.Builtin(), regions: map[cluster.WorkerID]*lazyServer{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, n.Close())
 		}
 	}()
-	if n.own, err = openFolders(n.o); err != nil {
+	if err := n.openFolders(); err != nil {
 		return nil, err
 	}
 	first := n.own[0].folders[0]
@@ -97,6 +103,9 @@ func Open(ctx context.Context, o Options) (_ *Node, err error) {
 	if err := n.startWorkers(); err != nil {
 		return nil, err
 	}
+	if c != nil {
+		return n, nil // the master tidies when workers have come
+	}
 	if err := n.recover(ctx); err != nil {
 		return nil, fmt.Errorf("finish what a crash left: %w", err)
 	}
@@ -105,19 +114,21 @@ func Open(ctx context.Context, o Options) (_ *Node, err error) {
 
 // openStore puts the region servers, unopened, behind a store.
 func (n *Node) openStore() {
-	servers := map[cluster.WorkerID]storage.Server{}
-	var places []storageclient.Place
+	n.directory = newDirectory(nil, rpc.DialOptions{})
+	if n.cluster != nil {
+		n.directory = newDirectory(n.cluster.codec.Registry, n.cluster.dial)
+	}
 	for _, own := range n.own {
-		for i := range own.folders {
-			places = append(places, storageclient.Place{Worker: own.worker, Folder: i})
+		if own.worker == "" {
+			continue // a master's folder without regions
 		}
-		s := &lazyServer{open: func() (regionServer, error) {
+		s := &lazyServer{worker: own.worker, open: func() (regionServer, error) {
 			return region.Open(context.Background(), region.Options{Folders: own.folders, Worker: own.worker, Authority: n.catalog, Logger: n.o.Logger})
 		}}
 		n.regions[own.worker] = s
-		servers[own.worker] = s
+		n.directory.add(own.worker, s, len(own.folders))
 	}
-	n.store = storageclient.New(n.catalog, servers, places)
+	n.store = storageclient.Over(n.catalog, n.directory)
 }
 
 // startWorkers builds the registries and the workers, and the scheduler over them.
@@ -132,12 +143,23 @@ func (n *Node) startWorkers() error {
 	if n.shuffle, err = shuffle.NewLocal(shuffle.LocalOptions{Memory: n.o.ShuffleMemory, Dirs: dirs, FS: n.o.FS}); err != nil {
 		return err
 	}
-	n.results = resultset.New(resultset.Options{Exchange: n.shuffle})
+	var exchange shuffle.Service = n.shuffle
+	results := resultset.Options{Exchange: n.shuffle}
+	so := server.Options{Logger: n.o.Logger}
+	var catalog catalog.Store = n.catalog
+	if c := n.cluster; c != nil {
+		if exchange, err = c.join(n, &results, &so); err != nil {
+			return err
+		}
+		catalog = keeping{n.catalog}
+	}
+	n.results = resultset.New(results)
 	n.inputs = inputformat.Formats{"region": inputregion.New(n.store), "text": text.New(), "csv": csv.New(), "lines": lines.New()}
-	n.tables = outputtable.New(n.catalog, n.store)
+	n.tables = outputtable.New(catalog, n.store)
 	n.tables.Logger = n.o.Logger
 	n.outputs = outputformat.Formats{"table": n.tables, "resultset": n.results, "text": outputtext.New()}
-	n.scheduler = server.New(server.Options{Outputs: n.outputs, Logger: n.o.Logger})
+	so.Outputs = n.outputs
+	n.scheduler = server.New(so)
 	programs, err := n.openPrograms()
 	if err != nil {
 		return err
@@ -145,11 +167,17 @@ func (n *Node) startWorkers() error {
 	runners := jobs.Runners{"sql": operator.NewRunner(n.functions), engine.Kind: programs}
 	slots := n.o.slotsOf(len(n.own))
 	for i, own := range n.own {
+		if own.worker == "" {
+			continue
+		}
 		identity := cluster.Worker{ID: own.worker, Name: fmt.Sprintf("worker%d", i+1), Host: "localhost", Slots: slots}
+		if n.cluster != nil {
+			n.cluster.identify(&identity)
+		}
 		w, err := worker.New(worker.Options{
 			Worker:  identity,
 			Runners: runners,
-			Inputs:  n.inputs, Outputs: n.outputs, Shuffle: n.shuffle,
+			Inputs:  n.inputs, Outputs: n.outputs, Shuffle: exchange,
 			Memory: n.o.Memory * int64(slots), SpillFolder: own.folders[0].Path(spillDir), Logger: n.o.Logger,
 		})
 		if err != nil {
@@ -161,6 +189,9 @@ func (n *Node) startWorkers() error {
 	}
 	return nil
 }
+
+// Slots returns how many attempts can run at once now.
+func (n *Node) Slots() int { return max(1, n.slots+n.directory.slots()) }
 
 // recover resolves transactions that are open or not yet applied everywhere,
 // and drops the data of dropped tables.
@@ -230,6 +261,9 @@ func (n *Node) dropRegions(ctx context.Context, regions []storage.Region) error 
 func (n *Node) Close() error {
 	n.closing.Do(func() {
 		var errs []error
+		if n.cluster != nil {
+			n.cluster.quiet()
+		}
 		if n.scheduler != nil {
 			errs = append(errs, n.scheduler.Close())
 		}
@@ -243,6 +277,12 @@ func (n *Node) Close() error {
 			if s := n.regions[own.worker]; s != nil {
 				errs = append(errs, s.Close())
 			}
+		}
+		if n.directory != nil {
+			errs = append(errs, n.directory.Close())
+		}
+		if n.cluster != nil {
+			errs = append(errs, n.cluster.close())
 		}
 		if n.catalog != nil {
 			errs = append(errs, n.catalog.Close())

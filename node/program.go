@@ -131,7 +131,7 @@ func (n *Node) RunProgram(ctx context.Context, r ProgramRequest) (_ *ProgramRun,
 		}
 	}()
 	run := &ProgramRun{node: n, pin: pin, Fields: d.Fields}
-	request := engine.Request{Program: d, Artifact: r.Artifact, Params: r.Params, Formats: n.inputs, Slots: n.slots, Reduces: r.Reduces, MaxAttempts: r.Attempts, Limits: r.Limits}
+	request := engine.Request{Program: d, Artifact: r.Artifact, Params: r.Params, Formats: n.inputs, Slots: n.Slots(), Reduces: r.Reduces, MaxAttempts: r.Attempts, Limits: r.Limits}
 	if request.Input, err = n.programInput(ctx, d, r, pin); err != nil {
 		return nil, err
 	}

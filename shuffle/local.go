@@ -296,3 +296,14 @@ func (l *Local) memoryError(a Attempt, n int64) error {
 func droppedError(a Attempt) error {
 	return fmt.Errorf("shuffle: the job of %s has ended: %w", a, context.Canceled)
 }
+
+// Jobs returns the names of those whose output is held.
+func (l *Local) Jobs() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := make([]string, 0, len(l.jobs))
+	for job := range l.jobs {
+		out = append(out, job)
+	}
+	return out
+}

@@ -33,7 +33,9 @@ type Identity struct {
 	// Names the cluster: the id of its first master.
 	Cluster string `protobuf:"bytes,4,opt,name=cluster,proto3" json:"cluster,omitempty"`
 	// For people: host name and process.
-	Name          string `protobuf:"bytes,5,opt,name=name,proto3" json:"name,omitempty"`
+	Name string `protobuf:"bytes,5,opt,name=name,proto3" json:"name,omitempty"`
+	// Where the master of its cluster listens, as far as it knows.
+	Master        string `protobuf:"bytes,6,opt,name=master,proto3" json:"master,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -103,17 +105,25 @@ func (x *Identity) GetName() string {
 	return ""
 }
 
+func (x *Identity) GetMaster() string {
+	if x != nil {
+		return x.Master
+	}
+	return ""
+}
+
 var File_node_node_proto protoreflect.FileDescriptor
 
 const file_node_node_proto_rawDesc = "" +
 	"\n" +
-	"\x0fnode/node.proto\x12\tskep.node\"v\n" +
+	"\x0fnode/node.proto\x12\tskep.node\"\x8e\x01\n" +
 	"\bIdentity\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x12\n" +
 	"\x04role\x18\x02 \x01(\tR\x04role\x12\x0e\n" +
 	"\x02id\x18\x03 \x01(\tR\x02id\x12\x18\n" +
 	"\acluster\x18\x04 \x01(\tR\acluster\x12\x12\n" +
-	"\x04name\x18\x05 \x01(\tR\x04name29\n" +
+	"\x04name\x18\x05 \x01(\tR\x04name\x12\x16\n" +
+	"\x06master\x18\x06 \x01(\tR\x06master29\n" +
 	"\x04Node\x121\n" +
 	"\x05Hello\x12\x13.skep.node.Identity\x1a\x13.skep.node.IdentityB!Z\x1fgithub.com/skepdb/skep/api/nodeb\x06proto3"
 

@@ -35,14 +35,15 @@ type Identity struct {
 	ID      string // a master's or worker's own; empty for clients
 	Cluster string // the id of the cluster; empty: not known (yet)
 	Name    string // for people
+	Master  string // where the cluster's master listens, as far as it is known
 }
 
 func (i Identity) proto() *nodepb.Identity {
-	return &nodepb.Identity{Version: i.Version, Role: i.Role, Id: i.ID, Cluster: i.Cluster, Name: i.Name}
+	return &nodepb.Identity{Version: i.Version, Role: i.Role, Id: i.ID, Cluster: i.Cluster, Name: i.Name, Master: i.Master}
 }
 
 func identityOf(p *nodepb.Identity) Identity {
-	return Identity{Version: p.GetVersion(), Role: p.GetRole(), ID: p.GetId(), Cluster: p.GetCluster(), Name: p.GetName()}
+	return Identity{Version: p.GetVersion(), Role: p.GetRole(), ID: p.GetId(), Cluster: p.GetCluster(), Name: p.GetName(), Master: p.GetMaster()}
 }
 
 const (
@@ -96,7 +97,19 @@ func (s *Server) RegisterService(desc *grpc.ServiceDesc, impl any) {
 }
 
 // Identity returns who the server says it is.
-func (s *Server) Identity() Identity { return s.o.Identity }
+func (s *Server) Identity() Identity {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.o.Identity
+}
+
+// Know tells the server what it didn't know of itself when it was made: its id,
+// cluster, or master.
+func (s *Server) Know(change func(*Identity)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change(&s.o.Identity)
+}
 
 // Start answers calls on l, which the server closes, until Close.
 func (s *Server) Start(l net.Listener) {
@@ -132,7 +145,7 @@ func (s *Server) Close() error {
 
 // Hello implements the Node service.
 func (s *Server) Hello(context.Context, *nodepb.Identity) (*nodepb.Identity, error) {
-	return s.o.Identity.proto(), nil
+	return s.Identity().proto(), nil
 }
 
 // admit refuses callers of another version.

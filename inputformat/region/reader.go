@@ -26,10 +26,10 @@ type reader struct {
 	partition []int
 	stored    schema.Columns
 	constants []arrow.Array // of the open range: for each partition column of the output, as long as a batch can be
-	left   int64              // rows, when the Spec has a limit
-	scan   storage.ScanReader
-	stats  storage.ScanStats // of scans that are done
-	err    error
+	left      int64         // rows, when the Spec has a limit
+	scan      storage.ScanReader
+	stats     storage.ScanStats // of scans that are done
+	err       error
 }
 
 var _ inputformat.Reader = (*reader)(nil)

@@ -37,8 +37,8 @@ type Spec struct {
 	// PartitionColumns are the columns that Partitions have values of.
 	PartitionColumns schema.Columns
 	Columns          schema.Columns    // of the output, in order; partition columns among them
-	Filter  storage.Predicate // nil: all rows
-	Limit   int64             // 0: none; a split may stop after so many rows
+	Filter           storage.Predicate // nil: all rows
+	Limit            int64             // 0: none; a split may stop after so many rows
 }
 
 // Format implements inputformat.Spec.
@@ -204,8 +204,8 @@ func (f *Format) Splits(ctx context.Context, s inputformat.Spec, w inputformat.W
 			sp := inputformat.Split{
 				Label: fmt.Sprintf("%s region %d", spec.Table.Name, p.region.ID),
 				Bytes: p.bytes, Rows: p.rows,
-				Hosts: []cluster.WorkerID{p.region.Worker},
-				Body:  Body{Ranges: p.keys.ranges, Values: p.keys.values},
+				Hosts: []cluster.WorkerID{p.region.Worker}, Bound: true,
+				Body: Body{Ranges: p.keys.ranges, Values: p.keys.values},
 			}
 			if !yield(sp, nil) {
 				return
@@ -263,8 +263,8 @@ func (f *Format) cut(ctx context.Context, spec Spec, p part, n int) ([]part, err
 	}
 	span := storage.KeyRange{Start: p.keys.ranges[0].Start, End: p.keys.ranges[len(p.keys.ranges)-1].End}
 	keys, sizes, err := f.store.CutKeys(ctx, spec.Table, p.region.ID, span, spec.At, n)
-	if errors.Is(err, storage.ErrRegionGone) {
-		return []part{p}, nil // it was split meanwhile: its key range is still right
+	if errors.Is(err, storage.ErrRegionGone) || errors.Is(err, fault.ErrUnavailable) {
+		return []part{p}, nil // it was split meanwhile, or is away: its key range is still right
 	}
 	if err != nil {
 		return nil, err

@@ -40,6 +40,7 @@ var table = []row{
 	{"api/shuffle", ""},
 	{"api/frontend", "api/fault api/jobs"},
 	{"api/catalog", ""},
+	{"api/cluster", "api/jobs"},
 
 	// What everybody means by type, batch and worker.
 	{"schema", "internal/fault internal/nearest"},
@@ -90,14 +91,17 @@ var table = []row{
 	{"jobs/mapreduce/engine", "batch batch/frame inputformat internal/fault jobs jobs/mapreduce jobs/mapreduce/pipe outputformat schema"},
 	{"jobs/builtin", "batch jobs/mapreduce"},
 	{"scheduler", "cluster internal/fault jobs"},
-	{"scheduler/server", "cluster internal/fault jobs outputformat scheduler"},
 	{"worker/child", "internal/fault"},
+	{"scheduler/server", "api/cluster api/jobs cluster internal/fault jobs jobs/wire outputformat scheduler"},
+	{"scheduler/client", "api/cluster api/jobs cluster internal/fault jobs jobs/wire"},
+	{"worker/server", "api/cluster api/jobs cluster internal/fault jobs jobs/wire worker"},
 	{"worker", "batch cluster inputformat internal/fault jobs outputformat schema shuffle"},
 
 	// SQL: text to plan to job, and the operators that run it.
 	{"sql/ast", "schema"},
 	{"sql/parser", "internal/fault internal/nearest schema sql/ast"},
 	{"sql/plan", "inputformat outputformat schema sql/function"},
+	{"sql/plan/wire", "internal/coding sql/plan"},
 	{"sql/function", "batch internal/fault internal/nearest internal/xpath schema"},
 	{"sql/operator", "batch batch/spill inputformat internal/fault jobs schema sql/function sql/plan storage/rowkey"},
 	{"sql/analyzer", "catalog internal/fault internal/nearest schema sql/ast sql/function sql/plan"},
@@ -113,6 +117,7 @@ var table = []row{
 	{"node", "*"},
 	{"cmd/skep", "*"},
 	{"bench", "client"},
+	{"test/cluster", ""},
 	{"examples/occurrence", ""},
 	{"examples/elevations", "jobs/mapreduce"},
 }
@@ -124,8 +129,8 @@ type ban struct{ from, to, why string }
 var bans = []ban{
 	{"scheduler", "sql/...", "the scheduler knows jobs, not what they compute"},
 	{"scheduler", "storage/...", "the core has no disk and no data: it decides from events alone"},
-	{"scheduler/...", "worker", "scheduler and worker meet in jobs, so that either can be in another process"},
-	{"worker", "scheduler/...", "scheduler and worker meet in jobs, so that either can be in another process"},
+	{"scheduler/...", "worker/...", "scheduler and worker meet in jobs, so that either can be in another process"},
+	{"worker/...", "scheduler/...", "scheduler and worker meet in jobs, so that either can be in another process"},
 	{"worker", "catalog/...", "a plan carries resolved specs: a running job keeps its meaning when a table changes"},
 	{"jobs/mapreduce", "jobs", "users' programs are built with it: they know no job, no worker and no store"},
 	{"jobs/mapreduce", "storage/...", "users' programs are built with it: they know no job, no worker and no store"},

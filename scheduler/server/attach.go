@@ -24,6 +24,13 @@ type Member struct {
 	Folders int // data folders
 }
 
+// Self is the process that the scheduler is in.
+type Self struct {
+	Member
+	Role    string
+	Running int // attempts
+}
+
 // Workers are the workers of other processes: it answers their lines, keeps their
 // leases, and is their Worker to the Server. Safe for concurrent use.
 //
@@ -37,7 +44,8 @@ type Workers struct {
 	lease time.Duration
 	// changed, if not nil, hears of who is there now; in order.
 	changed func([]Member)
-	nodes   func() []*clusterpb.Node
+	local   []Member
+	self    func() Self
 
 	mu       sync.Mutex
 	attached map[cluster.WorkerID]*attached
@@ -117,8 +125,10 @@ type WorkersOptions struct {
 	// Changed, if not nil, hears of the workers that are there whenever that
 	// changes. It must not block.
 	Changed func([]Member)
-	// Nodes, if not nil, are the processes to list beside the workers.
-	Nodes func() []*clusterpb.Node
+	// Local are the workers of this process, for the others to know of.
+	Local []Member
+	// Self, if not nil, is this process, to be listed with the workers.
+	Self func() Self
 }
 
 // NewWorkers returns the registry of the workers that attach to s.
@@ -127,7 +137,7 @@ func NewWorkers(s *Server, o WorkersOptions) *Workers {
 		o.Lease = DefaultLease
 	}
 	return &Workers{
-		s: s, codec: o.Codec, lease: o.Lease, changed: o.Changed, nodes: o.Nodes,
+		s: s, codec: o.Codec, lease: o.Lease, changed: o.Changed, local: o.Local, self: o.Self,
 		attached: map[cluster.WorkerID]*attached{}, lost: map[cluster.WorkerID]*clusterpb.Node{}, stop: make(chan struct{}),
 	}
 }
@@ -406,6 +416,9 @@ func (w *Workers) sorted() []*attached {
 
 func (w *Workers) members() *clusterpb.ToWorker {
 	m := &clusterpb.Members{}
+	for _, l := range w.local {
+		m.Members = append(m.Members, &clusterpb.Member{Worker: workerPB(l.Worker), Folders: int32(l.Folders)})
+	}
 	for _, a := range w.sorted() {
 		if a.ready {
 			m.Members = append(m.Members, &clusterpb.Member{Worker: workerPB(a.member.Worker), Folders: int32(a.member.Folders)})
@@ -467,8 +480,11 @@ func (w *Workers) Drop(job string) {
 // Nodes implements the service.
 func (w *Workers) Nodes(context.Context, *clusterpb.NodesRequest) (*clusterpb.NodesReply, error) {
 	out := &clusterpb.NodesReply{}
-	if w.nodes != nil {
-		out.Nodes = w.nodes()
+	if w.self != nil {
+		self := w.self()
+		out.Nodes = append(out.Nodes, &clusterpb.Node{
+			Worker: workerPB(self.Worker), Role: self.Role, State: "up", Folders: int32(self.Folders), Running: int32(self.Running),
+		})
 	}
 	now := w.s.o.Clock.Now()
 	w.mu.Lock()

@@ -96,6 +96,19 @@ func (s *Server) liveJobs() []string {
 	return out
 }
 
+// Outputs returns the outputs, as Begin returned them, of the jobs that have not ended.
+func (s *Server) Outputs() []outputformat.Spec {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []outputformat.Spec
+	for _, id := range s.order {
+		if r := s.jobs[id]; r != nil && !r.hasEnded() && r.job.Output != nil {
+			out = append(out, r.job.Output)
+		}
+	}
+	return out
+}
+
 // Job returns a known job.
 func (s *Server) Job(id jobs.ID) (*Handle, bool) {
 	s.mu.Lock()

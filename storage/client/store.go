@@ -237,7 +237,7 @@ func (s *Store) SpreadEmpty(ctx context.Context, t *storage.Table, cuts []storag
 }
 
 // Regions implements storage.Store. A region that is split meanwhile is asked
-// for again.
+// for again; one whose worker isn't there has no figures.
 func (s *Store) Regions(ctx context.Context, t *storage.Table) ([]storage.RegionStats, error) {
 	var out []storage.RegionStats
 	err := retry(ctx, func() error {
@@ -246,8 +246,22 @@ func (s *Store) Regions(ctx context.Context, t *storage.Table) ([]storage.Region
 			return err
 		}
 		out = make([]storage.RegionStats, len(regions))
-		return s.eachOf(ctx, regions, func(ctx context.Context, i int, r storage.Region, server storage.Server) (err error) {
-			out[i], err = server.Stats(ctx, r.ID)
+		var there []int
+		var asked []storage.Region
+		for i, r := range regions {
+			out[i].Region = r
+			if _, err := s.server(r); err == nil {
+				there, asked = append(there, i), append(asked, r)
+			}
+		}
+		return s.eachOf(ctx, asked, func(ctx context.Context, k int, r storage.Region, server storage.Server) error {
+			stats, err := server.Stats(ctx, r.ID)
+			switch {
+			case err == nil:
+				out[there[k]] = stats
+			case errors.Is(err, fault.ErrUnavailable):
+				return nil
+			}
 			return err
 		})
 	})
