@@ -94,6 +94,31 @@ func (t *keyTable) findDense(dst []int32, words []uint64, valid []byte, add bool
 	return dst
 }
 
+// becomeDense goes over from hashing if the numbers lie close together by now.
+func (t *keyTable) becomeDense() {
+	d := &denseGroups{}
+	null := int(t.nullGroup)
+	lo, hi, some := int64(0), int64(0), false
+	for g, x := range t.keys {
+		switch v := int64(x); {
+		case g == null:
+		case !some:
+			lo, hi, some = v, v, true
+		default:
+			lo, hi = min(lo, v), max(hi, v)
+		}
+	}
+	if !some || !d.cover(lo, hi, t.n) {
+		return
+	}
+	for g, x := range t.keys {
+		if g != null {
+			d.groups[int64(x)-lo] = int32(g + 1)
+		}
+	}
+	t.dense, t.slots = d, nil
+}
+
 // bounds returns the least and greatest number; false: all are NULL.
 func bounds(words []uint64, valid []byte) (lo, hi int64, some bool) {
 	for i, x := range words {

@@ -34,6 +34,7 @@ type keyTable struct {
 	n     int
 
 	dense  *denseGroups // instead of slots
+	grew   bool         // slots did, in this call
 	lone   bool         // one text column
 	single bool         // one column of at most 64 bits
 	// Of a lone column: group by interned number, -1 = none yet, and back (-1: NULL).
@@ -166,7 +167,12 @@ func (t *keyTable) groups(dst []int32, keys []function.Vector, n int, add bool) 
 		if t.dense != nil {
 			return t.findDense(dst, t.wide, batch.Validity(a), add)
 		}
-		return t.find1(dst, t.wide, batch.Validity(a), add)
+		dst = t.find1(dst, t.wide, batch.Validity(a), add)
+		if t.grew && isWhole(t.cols[0].t) {
+			t.becomeDense()
+		}
+		t.grew = false
+		return dst
 	}
 	start := len(dst)
 	dst = t.find(dst, t.pack(keys, n, add), n, add)
@@ -417,6 +423,7 @@ func (t *keyTable) insert(slot, tag uint32, key []uint64) int32 {
 func (t *keyTable) grow() {
 	t.slots = make([]keySlot, 4*len(t.slots))
 	t.fill()
+	t.grew = true
 }
 
 // fill puts all groups into the slots, which are empty.
