@@ -37,7 +37,7 @@ func addAggregates(r *Registry) {
 			if err := arity(args, 1, 1); err != nil {
 				return AggregateSignature{}, err
 			}
-			if err := numeric(args); err != nil {
+			if err := summable(args); err != nil {
 				return AggregateSignature{}, err
 			}
 			return AggregateSignature{Args: []schema.Type{schema.DoubleType}, Result: schema.DoubleType,
@@ -147,7 +147,7 @@ func bindSum(args []schema.Type) (AggregateSignature, error) {
 	if err := arity(args, 1, 1); err != nil {
 		return AggregateSignature{}, err
 	}
-	if err := numeric(args); err != nil {
+	if err := summable(args); err != nil {
 		return AggregateSignature{}, err
 	}
 	switch t := args[0]; {
@@ -182,7 +182,7 @@ func bindAvg(args []schema.Type) (AggregateSignature, error) {
 	if err := arity(args, 1, 1); err != nil {
 		return AggregateSignature{}, err
 	}
-	if err := numeric(args); err != nil {
+	if err := summable(args); err != nil {
 		return AggregateSignature{}, err
 	}
 	if t := args[0]; t.Kind == schema.Decimal {
@@ -467,4 +467,16 @@ func (a *sumOrZero) Result(from, to int) arrow.Array {
 		}
 	}
 	return Select(a.t, which, []Vector{{Array: out}, zero}).Array
+}
+
+// summable is numeric for aggregates, to which a timestamp is its seconds.
+func summable(args []schema.Type) error {
+	for _, t := range args {
+		if t.Kind != schema.Timestamp && t.Kind != schema.TimestampTZ {
+			if err := numeric([]schema.Type{t}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

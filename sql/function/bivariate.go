@@ -37,7 +37,7 @@ func addBivariate(r *Registry) {
 			if err := arity(args, 2, 2); err != nil {
 				return AggregateSignature{}, err
 			}
-			if err := numeric(args); err != nil {
+			if err := summable(args); err != nil {
 				return AggregateSignature{}, err
 			}
 			d := schema.DoubleType
@@ -49,7 +49,7 @@ func addBivariate(r *Registry) {
 		if err := arity(args, 2, 2); err != nil {
 			return AggregateSignature{}, err
 		}
-		if err := numeric(args); err != nil {
+		if err := summable(args); err != nil {
 			return AggregateSignature{}, err
 		}
 		t := schema.BigIntType

@@ -169,7 +169,7 @@ func addDates(r *Registry) {
 	addClockPart(r, "hour", func(m moment) int { return int(m.second / 3600) })
 	addClockPart(r, "minute", func(m moment) int { return int(m.second / 60 % 60) })
 	addClockPart(r, "second", func(m moment) int { return int(m.second % 60) })
-	addPart(r, "weekofyear", func(m moment) int { // ISO 8601: the week that has the year's first Thursday is 1
+	addPart(r, "weekofyear week", func(m moment) int { // ISO 8601: the week that has the year's first Thursday is 1
 		_, w := time.Unix(m.days*secondsADay, 0).UTC().ISOWeek()
 		return w
 	})

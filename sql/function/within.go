@@ -55,7 +55,7 @@ func bindPercentile(args []schema.Type, disc, desc bool) (AggregateSignature, er
 	fraction, result := d, d
 	if args[1].Kind == schema.Array {
 		fraction, result = schema.ArrayType(d), schema.ArrayType(d)
-		if !args[1].Part(0).IsNumeric() {
+		if p := args[1].Part(0); !p.IsNumeric() && !p.IsText() {
 			return AggregateSignature{}, fault.Userf("the fractions must be numbers, not %s", args[1])
 		}
 	} else if err := numeric(args[1:2]); err != nil {

@@ -75,10 +75,39 @@ func (p *parser) doubleLiteral(pos ast.Pos, digits, text string) ast.Expr {
 // decimal type that holds them: 12.50 is decimal(3,1), Hive trims zeros. It
 // reports whether they fit 38 digits.
 func ParseDecimal(s string) (schema.Datum, bool) {
+	s, power, scientific := strings.Cut(strings.ToUpper(s), "E")
+	exponent := 0
+	if scientific {
+		var err error
+		if exponent, err = strconv.Atoi(power); err != nil || exponent > 400 || exponent < -400 {
+			return schema.Datum{}, false
+		}
+	}
 	whole, fraction, _ := strings.Cut(s, ".")
-	fraction = strings.TrimRight(fraction, "0")
-	if strings.ContainsAny(fraction, "+-E") || len(whole)+len(fraction) > 400 {
+	if whole+fraction == "" || len(whole)+len(fraction) > 400 || strings.ContainsAny(fraction, "+-") {
 		return schema.Datum{}, false
+	}
+	if scientific { // move the point
+		for ; exponent > 0; exponent-- {
+			if fraction == "" {
+				fraction = "0"
+			}
+			whole, fraction = whole+fraction[:1], fraction[1:]
+		}
+		sign := ""
+		if whole != "" && (whole[0] == '-' || whole[0] == '+') {
+			sign, whole = whole[:1], whole[1:]
+		}
+		for ; exponent < 0; exponent++ {
+			if whole == "" {
+				whole = "0"
+			}
+			whole, fraction = whole[:len(whole)-1], whole[len(whole)-1:]+fraction
+		}
+		whole = sign + whole
+	}
+	if fraction = strings.TrimRight(fraction, "0"); whole+fraction == "" {
+		whole = "0"
 	}
 	n, ok := new(big.Int).SetString(whole+fraction, 10)
 	if !ok {
