@@ -66,10 +66,10 @@ func wide(n, distinct int, nulls float64, rng *rand.Rand) relation {
 }
 
 func TestSpilling(t *testing.T) {
-	const memory = 40_000
+	const memory = 25_000
 	rng := rand.New(rand.NewPCG(41, 1))
-	l, r := wide(2500, 700, 0.05, rng), wide(2000, 700, 0.05, rng)
-	one := wide(1500, 1, 0, rng) // one key
+	l, r := wide(1200, 350, 0.05, rng), wide(900, 350, 0.05, rng)
+	one := wide(700, 1, 0, rng) // one key
 	bt := []schema.Type{schema.BigIntType}
 	count := func(distinct bool, args ...plan.Expr) plan.Agg {
 		return plan.Agg{Name: "count", Distinct: distinct, Args: args, T: bt[0], State: bt}
@@ -89,7 +89,7 @@ func TestSpilling(t *testing.T) {
 		return n
 	}
 	cases = append(cases, testCase{name: "sort", n: order(-1, "u", "d"), ordered: true}, testCase{name: "sort by one word", n: order(-1, "i"), ordered: true},
-		testCase{name: "large top-N", n: order(3000, "s", "m", "u"), ordered: true})
+		testCase{name: "large top-N", n: order(1000, "s", "m", "u"), ordered: true})
 	for _, keys := range [][]string{{"u"}, {"u", "i", "d"}, {}} {
 		n := &plan.Aggregate{Input: input(0, l), KeyNames: keys, Aggs: []plan.Agg{count(false), count(true, column(l, "u")), count(true, column(l, "u"), column(l, "i")),
 			{Name: "sum", Distinct: true, Args: []plan.Expr{column(l, "i")}, T: bt[0], State: bt},
@@ -105,7 +105,7 @@ func TestSpilling(t *testing.T) {
 		}
 		a, b := l, r
 		if len(c.keys) < 2 {
-			a, b = relation{l.fields, l.rows[:100]}, relation{r.fields, r.rows[:1500]}
+			a, b = relation{l.fields, l.rows[:60]}, relation{r.fields, r.rows[:800]}
 			if len(c.keys) == 0 && !c.residual {
 				continue
 			}
