@@ -28,6 +28,9 @@ func (o *Options) fold(e plan.Expr) plan.Expr {
 				}
 			}
 		}
+		if y := unwrapDate(x); y != nil {
+			return y
+		}
 		if o.Volatile != nil && o.Volatile(x) {
 			return e
 		}
