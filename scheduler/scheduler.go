@@ -198,8 +198,8 @@ func (s *State) Step(now Time, e Event) []Action {
 	case Tick:
 	}
 	s.expireGrace()
-	s.expireParked()
 	s.place()
+	s.expireParked() // place has made tasks ready whose pause is over
 	if s.next < s.alarm {
 		s.alarm = max(s.next, s.now+1)
 		s.do(Wake{At: s.alarm})

@@ -8,19 +8,15 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/skepdb/skep/frontend"
-	"github.com/skepdb/skep/internal/fault"
 	"github.com/skepdb/skep/node"
 	"github.com/skepdb/skep/schema"
 	"github.com/skepdb/skep/sql/parser"
-	"go.uber.org/goleak"
 	"google.golang.org/grpc/test/bufconn"
 )
 
@@ -182,8 +178,6 @@ func (c *cluster) try(script string) (rows []string, err error) {
 	return rows, nil
 }
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
 const people = `CREATE TABLE people (id int, name string, town string) ROW KEY (id) SPLIT INTO 4;
 INSERT INTO people VALUES (1, 'ann', 'x'), (2, 'bob', 'y'), (3, 'cid', 'x'), (4, 'dan', 'z'), (5, 'eve', 'x'), (6, 'fay', 'y');`
 
@@ -211,7 +205,3 @@ func TestSelectOverWorkers(t *testing.T) {
 		})
 	}
 }
-
-var _ = slices.Sort[[]string]
-var _ = time.Second
-var _ = fault.Bug
