@@ -228,7 +228,7 @@ func (e *engine) execute(ctx context.Context, q *Query) ([][]schema.Datum, error
 	for _, s := range job.Stages {
 		for i := range s.Tasks {
 			if err := e.attempt(ctx, job, s, &s.Tasks[i], memory, formats, out); err != nil {
-				return nil, fmt.Errorf("stage %d task %d: %w", s.ID, i, err)
+				return nil, fmt.Errorf("stage %d: %w", s.ID, err)
 			}
 		}
 	}

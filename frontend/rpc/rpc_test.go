@@ -177,7 +177,7 @@ func TestSameAsEmbedded(t *testing.T) {
 		t.Fatal(err)
 	}
 	script := `SELECT 1, cast(2 as tinyint), 1.5, 2.5e0, 'text', true, cast(null as int), date '2024-02-29', timestamp '2024-02-29 12:00:00.123', cast(1.25 as decimal(10,2));
-CREATE DATABASE d$N; USE d$N; CREATE TABLE t (id int, name string) ROW FORMAT DELIMITED FIELDS TERMINATED BY '\t';
+CREATE DATABASE db$N; USE db$N; CREATE TABLE t (id int, name string) ROW FORMAT DELIMITED FIELDS TERMINATED BY '\t';
 LOAD DATA LOCAL INPATH '` + file + `' INTO TABLE t;
 SELECT * FROM t ORDER BY name;
 SELECT name FROM t WHERE false;
@@ -202,10 +202,10 @@ SHOW TABLES; DESCRIBE t; USE nowhere`
 	for i, piece := range parser.Split(two) {
 		got := outcome(t, remote.Start(t.Context(), pieces[i]), one)
 		want := outcome(t, local.Start(t.Context(), piece), two)
-		if got := strings.ReplaceAll(got, "d1", "d2"); got != want {
+		if got := strings.ReplaceAll(got, "db1", "db2"); got != want {
 			t.Errorf("%s\nremote: %s\nembedded: %s", piece.Text, got, want)
 		}
-		if got, want := remote.Database(), strings.ReplaceAll(local.Database(), "d2", "d1"); got != want {
+		if got, want := remote.Database(), strings.ReplaceAll(local.Database(), "db2", "db1"); got != want {
 			t.Errorf("%s: the database is %s, want %s", piece.Text, got, want)
 		}
 	}
