@@ -102,6 +102,7 @@ func (s *Session) run(ctx context.Context, o *Operation) error {
 		return err
 	}
 	o.piece.Text = text
+	o.piece.QuotedNames = strings.EqualFold(s.vars.HiveConf["hive.support.quoted.identifiers"], "standard")
 	stmt, err := parser.ParsePiece(o.piece)
 	if err != nil {
 		return err

@@ -2,6 +2,8 @@ package analyzer
 
 import (
 	"context"
+	"errors"
+	"strconv"
 	"strings"
 
 	"github.com/skepdb/skep/internal/fault"
@@ -31,6 +33,8 @@ type binder struct {
 	// before the scope (ORDER BY), else after it (HAVING).
 	alias  func(name string) (plan.Expr, bool)
 	before bool
+	// grouped chooses, among columns of one name, the one that GROUP BY has.
+	grouped func(columns []int) (*plan.Column, bool)
 	// listed finds, for a window, a column of the select list before it.
 	listed func(name string) (plan.Expr, bool)
 	// places of bound columns, for messages of aggregation.rewrite.
@@ -120,6 +124,11 @@ func (b *binder) column(x *ast.Column) (plan.Expr, error) {
 		}
 	}
 	found := b.scope.find("", "", x.Name)
+	if len(found) > 1 && b.aggs != nil && b.grouped != nil && !b.inAgg {
+		if c, ok := b.grouped(found); ok { // only one of them is a column of the groups
+			return b.placed(c, x.Pos), nil
+		}
+	}
 	if len(found) > 0 {
 		c, err := b.scope.resolve(x.Pos, "", "", x.Name)
 		if err != nil {
@@ -226,6 +235,9 @@ func member(pos ast.Pos, base plan.Expr, name string) (plan.Expr, error) {
 
 // function applies a scalar function to bound arguments.
 func (b *binder) function(pos ast.Pos, name string, args ...plan.Expr) (plan.Expr, error) {
+	if name == "<=>" && len(args) == 2 && (noNumber(args[0], args[1]) || noNumber(args[1], args[0])) {
+		return truth(false), nil
+	}
 	sig, err := b.a.o.Functions.Resolve(name, typesOf(args), plan.Constants(args)...)
 	if err != nil {
 		folded, changed := b.folded(args)
@@ -242,6 +254,17 @@ func (b *binder) function(pos ast.Pos, name string, args ...plan.Expr) (plan.Exp
 		cast[i] = castTo(x, sig.Args[i])
 	}
 	return b.sized(pos, &plan.Call{Name: name, Args: cast, T: sig.Result})
+}
+
+// noNumber reports whether a is text that is no number, and b a number: they are never the
+// same, not even where b is NULL, as Hive finds when it reads the constant.
+func noNumber(a, b plan.Expr) bool {
+	l, ok := a.(*plan.Literal)
+	if !ok || l.Value.Null || !l.Value.Type.IsText() || !b.Type().IsNumeric() {
+		return false
+	}
+	_, err := strconv.ParseFloat(strings.TrimSpace(l.Value.S), 64)
+	return errors.Is(err, strconv.ErrSyntax)
 }
 
 // folded computes the arguments that are constant, for functions that want literals.
@@ -480,11 +503,22 @@ func (b *binder) cast(x *ast.Cast) (plan.Expr, error) {
 
 // convert makes an explicit cast.
 func (b *binder) convert(pos ast.Pos, e plan.Expr, t schema.Type) (plan.Expr, error) {
+	if unit := intervalUnits[t.Kind]; unit != "" && e.Type().IsText() && b.a.o.Constant != nil && !hasColumns(e) {
+		if d, ok := b.a.o.Constant(e); ok && !d.Null {
+			if v, ok := intervalOf(d.S, unit); ok {
+				return &plan.Literal{Value: v}, nil
+			}
+			return &plan.Literal{Value: schema.NullOf(t)}, nil
+		}
+	}
 	if _, ok := function.Cast(e.Type(), t); !ok && !e.Type().Equal(t) && e.Type().Kind != schema.Void {
 		return nil, errorAt(pos, fault.StateSyntax, "%s can't be cast to %s", e.Type(), t)
 	}
 	return castTo(e, t), nil
 }
+
+// intervalUnits are the units in which text is read as an interval.
+var intervalUnits = map[schema.Kind]string{schema.IntervalYearMonth: "YEAR TO MONTH", schema.IntervalDayTime: "DAY TO SECOND"}
 
 // castFunctions are the functions that are casts: int(x), string(x).
 var castFunctions = map[string]schema.Type{

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/skepdb/skep/internal/fault"
@@ -42,11 +43,39 @@ func (q *selection) binder(what string, st stage, aggregates, windowed bool) *bi
 	b := &binder{a: q.a, ctx: q.ctx, env: q.env, outer: q.outer, scope: q.in, what: what, subs: q.subs, stage: st, places: q.places}
 	if aggregates {
 		b.aggs = q.aggs
+		b.grouped = q.groupColumn
 	}
 	if windowed {
 		b.wins = q.wins
 	}
 	return b
+}
+
+// groupColumn returns the one of the columns that GROUP BY names with its table.
+func (q *selection) groupColumn(columns []int) (*plan.Column, bool) {
+	found := -1
+	for _, x := range q.sel.GroupBy {
+		f, ok := x.(*ast.Field)
+		if !ok {
+			continue
+		}
+		table, ok := f.Base.(*ast.Column)
+		if !ok {
+			continue
+		}
+		for _, i := range q.in.find("", table.Name, f.Name) {
+			if slices.Contains(columns, i) {
+				if found >= 0 && found != i {
+					return nil, false
+				}
+				found = i
+			}
+		}
+	}
+	if found < 0 {
+		return nil, false
+	}
+	return q.in.column(found), true
 }
 
 // alias finds a column of the select list by its name.

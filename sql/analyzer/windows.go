@@ -47,17 +47,34 @@ func (w *windows) spec(x *ast.Window) (*ast.Window, error) {
 		return nil, unknownWindow(x.Pos, x.Name, w.named)
 	}
 	out := *base
+	for depth := 0; out.Base != ""; depth++ { // a definition may build on another
+		below := w.named[strings.ToLower(out.Base)]
+		switch {
+		case below == nil:
+			return nil, unknownWindow(base.Pos, out.Base, w.named)
+		case depth > len(w.named):
+			return nil, errorAt(base.Pos, fault.StateSyntax, "window %s is built on itself", x.Name)
+		}
+		merged := *below
+		over(&merged, &out)
+		out = merged
+	}
 	out.Name = ""
+	over(&out, x)
+	return &out, nil
+}
+
+// over replaces the parts of w that x has.
+func over(w, x *ast.Window) {
 	if x.PartitionBy != nil {
-		out.PartitionBy = x.PartitionBy
+		w.PartitionBy = x.PartitionBy
 	}
 	if x.OrderBy != nil {
-		out.OrderBy = x.OrderBy
+		w.OrderBy = x.OrderBy
 	}
 	if x.Frame != nil {
-		out.Frame = x.Frame
+		w.Frame = x.Frame
 	}
-	return &out, nil
 }
 
 func unknownWindow(pos ast.Pos, name string, named map[string]*ast.Window) error {
@@ -232,10 +249,10 @@ func (b *binder) distance(x ast.Expr, isRange bool, order []plan.SortKey, pos as
 }
 
 // nodes adds the window computations to n, one node for each window, and returns
-// where each call's value is. Expressions have been rewritten by over.
+// where each call's value is. rewritten gives expressions over n.
 // A column of a window that is no column of the groups may be a name of the select list:
 // alias finds it.
-func (w *windows) nodes(n plan.Node, over func(plan.Expr) (plan.Expr, error), alias func(string) (plan.Expr, bool)) (plan.Node, []*plan.Column, error) {
+func (w *windows) nodes(n plan.Node, rewritten func(plan.Expr) (plan.Expr, error), alias func(string) (plan.Expr, bool)) (plan.Node, []*plan.Column, error) {
 	out := make([]*plan.Column, len(w.calls))
 	same := newIdentity()
 	type group struct {
@@ -252,10 +269,10 @@ func (w *windows) nodes(n plan.Node, over func(plan.Expr) (plan.Expr, error), al
 				if list[k] = e; err != nil {
 					continue
 				}
-				if list[k], err = over(e); err != nil {
+				if list[k], err = rewritten(e); err != nil {
 					if c, ok := e.(*plan.Column); ok {
 						if a, found := alias(c.Name); found && !hasWindow(a) {
-							list[k], err = over(a)
+							list[k], err = rewritten(a)
 						}
 					}
 				}

@@ -155,7 +155,9 @@ type When struct{ Cond, Then Expr }
 // Window is OVER name or OVER (spec), or a definition in the WINDOW clause.
 type Window struct {
 	Pos
-	Name        string
+	Name string
+	// Base is the window that a definition in the WINDOW clause builds on: w2 AS (w1 ROWS ..).
+	Base        string
 	PartitionBy []Expr
 	OrderBy     []OrderItem
 	Frame       *Frame

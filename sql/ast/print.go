@@ -463,7 +463,9 @@ func (p *printer) selectBody(s *Select) {
 		}
 	}
 	if s.From != nil {
-		p.put(" FROM ")
+		if !sourceless(s.From) {
+			p.put(" FROM ")
+		}
 		p.source(s.From)
 	}
 	if s.Where != nil {
@@ -499,7 +501,7 @@ func (p *printer) selectBody(s *Select) {
 	for i := range s.Windows {
 		w := s.Windows[i]
 		p.put(map[bool]string{true: " WINDOW ", false: ", "}[i == 0], quoteIdent(w.Name), " AS ")
-		w.Name = ""
+		w.Name = w.Base
 		p.window(&w)
 	}
 	if s.Qualify != nil {
@@ -585,7 +587,9 @@ func (p *printer) source(r TableRef) {
 			p.put(")")
 		}
 	case *LateralView:
-		p.source(r.Source)
+		if r.Source != nil {
+			p.source(r.Source)
+		}
 		p.put(" LATERAL VIEW ")
 		if r.Outer {
 			p.put("OUTER ")
@@ -598,5 +602,16 @@ func (p *printer) source(r TableRef) {
 			p.put(" AS ")
 			p.idents(r.Columns)
 		}
+	}
+}
+
+// sourceless reports whether r is lateral views with no source below them.
+func sourceless(r TableRef) bool {
+	for {
+		v, ok := r.(*LateralView)
+		if !ok {
+			return r == nil
+		}
+		r = v.Source
 	}
 }

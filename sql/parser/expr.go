@@ -637,7 +637,11 @@ func (p *parser) extract() ast.Expr {
 	}
 	p.next()
 	p.expect("FROM")
-	c := &ast.Call{Pos: t.pos, Name: ast.Ident{Pos: unit.pos, Name: strings.ToLower(unit.text)}, Args: []ast.Expr{p.expr()}}
+	name := strings.ToLower(unit.text)
+	if name == "week" {
+		name = "weekofyear"
+	}
+	c := &ast.Call{Pos: t.pos, Name: ast.Ident{Pos: unit.pos, Name: name}, Args: []ast.Expr{p.expr()}}
 	p.expect(")")
 	return c
 }

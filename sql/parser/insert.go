@@ -46,15 +46,27 @@ func (p *parser) multiInsert(stmt ast.Stmt, with []ast.CTE, from ast.TableRef) a
 			p.fail(syntaxError(in.Query.Pos, "after FROM .. INSERT, a SELECT without FROM is expected"))
 			break
 		}
-		if sel.From != nil {
+		if !grafted(&sel.From, from) {
 			p.fail(syntaxError(sel.From.Position(), "the rows come from the FROM at the start: this SELECT can't have one"))
 			break
 		}
-		sel.From = from
 		in.Query.With = with
 		s.Inserts = append(s.Inserts, in)
 	}
 	return s
+}
+
+// grafted puts from below the lateral views of a SELECT without FROM; false: it has one.
+func grafted(at *ast.TableRef, from ast.TableRef) bool {
+	for *at != nil {
+		v, ok := (*at).(*ast.LateralView)
+		if !ok {
+			return false
+		}
+		at = &v.Source
+	}
+	*at = from
+	return true
 }
 
 // insert reads INSERT INTO|OVERWRITE [TABLE] t [PARTITION (..)] [(columns)]

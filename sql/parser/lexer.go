@@ -73,6 +73,8 @@ type lexer struct {
 	// afterValue: the last token ends an operand, so that a point after it
 	// selects a field and does not begin the number .5
 	afterValue bool
+	// quotedNames: "x" is a name.
+	quotedNames bool
 }
 
 func newLexer(text string, start ast.Pos) *lexer {
@@ -168,19 +170,19 @@ func (l *lexer) scan() token {
 	}
 	c := rest[0]
 	switch {
-	case c == '\'' || c == '"':
+	case c == '\'' || c == '"' && !l.quotedNames:
 		s, n, ok := unquote(rest)
 		l.skip(n)
 		if !ok {
 			return token{kind: tokBad, text: "string is not closed: " + string(c) + " is missing", pos: start, end: l.pos.Offset}
 		}
 		return token{kind: tokString, text: s, pos: start, end: l.pos.Offset}
-	case c == '`':
+	case c == '`', c == '"' && l.quotedNames:
 		s, n, ok := unquoteName(rest)
 		l.skip(n)
 		switch {
 		case !ok:
-			return token{kind: tokBad, text: "quoted name is not closed: ` is missing", pos: start, end: l.pos.Offset}
+			return token{kind: tokBad, text: "quoted name is not closed: " + rest[:1] + " is missing", pos: start, end: l.pos.Offset}
 		case s == "":
 			return token{kind: tokBad, text: "a quoted name can't be empty", pos: start, end: l.pos.Offset}
 		}
@@ -265,16 +267,16 @@ func numberLen(s string) int {
 	return n
 }
 
-// unquoteName reads `name` at the start of s; a doubled ` is one.
+// unquoteName reads `name`, or "name", at the start of s; a doubled quote is one.
 func unquoteName(s string) (name string, n int, ok bool) {
 	var b strings.Builder
 	for i := 1; i < len(s); i++ {
-		if s[i] != '`' {
+		if s[i] != s[0] {
 			b.WriteByte(s[i])
 			continue
 		}
-		if i+1 < len(s) && s[i+1] == '`' {
-			b.WriteByte('`')
+		if i+1 < len(s) && s[i+1] == s[0] {
+			b.WriteByte(s[0])
 			i++
 			continue
 		}

@@ -32,6 +32,7 @@ type parser struct {
 func ParsePiece(piece Piece) (ast.Statement, error) {
 	p := &parser{text: piece.Text}
 	l := newLexer(piece.Text, piece.Pos)
+	l.quotedNames = piece.QuotedNames
 	for {
 		t := l.next()
 		if t.kind == tokBad {

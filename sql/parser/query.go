@@ -201,7 +201,9 @@ func (p *parser) selectAfter(from ast.TableRef) ast.Body {
 	if from == nil && p.accept("FROM") {
 		s.From = p.from()
 	}
-	for from != nil && p.at("LATERAL", "VIEW") { // FROM t SELECT .. LATERAL VIEW ..
+	// FROM t SELECT .. LATERAL VIEW ..; of FROM t INSERT .. SELECT .. LATERAL VIEW .., the
+	// source is put in later.
+	for (from != nil || s.From == nil || isLateral(s.From)) && p.at("LATERAL", "VIEW") {
 		s.From = p.lateralView(s.From)
 	}
 	if p.accept("WHERE") {
@@ -219,7 +221,7 @@ func (p *parser) selectAfter(from ast.TableRef) ast.Body {
 			name := p.ident("a window name").Name
 			p.expect("AS")
 			spec := p.window()
-			w.PartitionBy, w.OrderBy, w.Frame, w.Name = spec.PartitionBy, spec.OrderBy, spec.Frame, name
+			w.PartitionBy, w.OrderBy, w.Frame, w.Name, w.Base = spec.PartitionBy, spec.OrderBy, spec.Frame, name, spec.Name
 			s.Windows = append(s.Windows, w)
 			if !p.accept(",") {
 				break
@@ -240,6 +242,11 @@ func (p *parser) selectAfter(from ast.TableRef) ast.Body {
 		p.unexpected("AND, OR, GROUP BY, HAVING, ORDER BY, LIMIT or end of statement")
 	}
 	return s
+}
+
+func isLateral(r ast.TableRef) bool {
+	_, ok := r.(*ast.LateralView)
+	return ok
 }
 
 func (p *parser) selectItem() ast.SelectItem {

@@ -17,6 +17,8 @@ type Piece struct {
 	// Terminated: a semicolon follows. A shell asks for more lines until
 	// the last piece is.
 	Terminated bool
+	// QuotedNames: "x" is a name and not text (hive.support.quoted.identifiers=standard).
+	QuotedNames bool
 }
 
 // Split cuts a script at its semicolons, outside strings, quoted names and
