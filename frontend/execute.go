@@ -3,6 +3,7 @@ package frontend
 import (
 	"context"
 	"fmt"
+	"os/user"
 	"slices"
 	"strings"
 	"time"
@@ -110,13 +111,21 @@ func (s *Session) execute(ctx context.Context, o *Operation, stmt ast.Statement)
 
 // context is the time and the time zone of a statement.
 func (s *Session) context() (function.Context, error) {
-	c := function.Context{Now: time.Now(), Location: time.Local}
+	c := function.Context{Now: time.Now(), Location: time.Local, Database: s.database, Settings: map[string]string{}}
+	if u, err := user.Current(); err == nil {
+		c.User = u.Username
+	}
+	for _, name := range function.Settings() {
+		if v, ok := s.vars.HiveConf[name]; ok {
+			c.Settings[name] = v
+		}
+	}
 	zone := s.vars.HiveConf["hive.local.time.zone"]
 	if zone == "" || strings.EqualFold(zone, "local") {
 		return c, nil
 	}
-	l, err := time.LoadLocation(zone)
-	if err != nil {
+	l, ok := function.ParseZone(zone)
+	if !ok {
 		return c, &fault.Error{Class: fault.User, SQLState: fault.StateBadData,
 			Message: fmt.Sprintf("hive.local.time.zone = %s: no such time zone", zone)}
 	}

@@ -106,7 +106,7 @@ type Query struct {
 
 // Job cuts the plan into a job's stages. It looks at the inputs.
 func (q *Query) Job(ctx context.Context, env *Env, inputs inputformat.Formats) (*jobs.Job, error) {
-	return stage.Cut(ctx, q.Plan, stage.Options{Inputs: inputs, Slots: env.Slots, Name: q.Name, Now: env.Context.Now, Location: env.Context.Location})
+	return stage.Cut(ctx, q.Plan, stage.Options{Inputs: inputs, Slots: env.Slots, Name: q.Name, Now: env.Context.Now, Location: env.Context.Location, Settings: env.Context.Settings})
 }
 
 // Transaction is several jobs that are published in one step, or not at all.

@@ -174,8 +174,8 @@ func bindSum(args []schema.Type) (AggregateSignature, error) {
 			New: func() Accumulator { return &sum[float32, float64]{dt: arrow.PrimitiveTypes.Float64} }}, nil
 	}
 	d := schema.DoubleType
-	return AggregateSignature{Args: []schema.Type{d}, Result: d, State: []schema.Type{d},
-		New: func() Accumulator { return &sum[float64, float64]{dt: arrow.PrimitiveTypes.Float64} }}, nil
+	return numbersOfText(args[0], AggregateSignature{Args: []schema.Type{d}, Result: d, State: []schema.Type{d},
+		New: func() Accumulator { return &sum[float64, float64]{dt: arrow.PrimitiveTypes.Float64} }}), nil
 }
 
 func bindAvg(args []schema.Type) (AggregateSignature, error) {
@@ -195,10 +195,10 @@ func bindAvg(args []schema.Type) (AggregateSignature, error) {
 			}}, nil
 	}
 	d := schema.DoubleType
-	return AggregateSignature{Args: []schema.Type{d}, Result: d, State: []schema.Type{d, schema.BigIntType},
+	return numbersOfText(args[0], AggregateSignature{Args: []schema.Type{d}, Result: d, State: []schema.Type{d, schema.BigIntType},
 		New: func() Accumulator {
 			return &sum[float64, float64]{dt: arrow.PrimitiveTypes.Float64, avg: true}
-		}}, nil
+		}}), nil
 }
 
 // sum is sum and avg of machine numbers: integers wrap, as Java's do.
@@ -479,4 +479,34 @@ func summable(args []schema.Type) error {
 		}
 	}
 	return nil
+}
+
+// numbersOfText makes sum and avg take text: what isn't a number counts as 0, in Hive.
+func numbersOfText(t schema.Type, s AggregateSignature) AggregateSignature {
+	if !t.IsText() {
+		return s
+	}
+	made, parse := s.New, lift(parseText(schema.DoubleType), false)
+	s.Args = []schema.Type{t}
+	s.New = func() Accumulator { return &textNumbers{made(), parse} }
+	return s
+}
+
+type textNumbers struct {
+	Accumulator
+	parse Kernel
+}
+
+func (a *textNumbers) Update(groups, sel []int32, args []Vector, n int) error {
+	if args[0].isNull() {
+		return nil
+	}
+	v, err := a.parse(nil, n, []Vector{{Array: batch.Plain(args[0].Array), Const: args[0].Const}})
+	if err != nil {
+		return err
+	}
+	if v.Array.NullN() > args[0].Array.NullN() { // unreadable: 0 is what the parser left there
+		v.Array = batch.NewFixed(arrow.PrimitiveTypes.Float64, batch.Values[float64](v.Array), batch.Validity(args[0].Array))
+	}
+	return a.Accumulator.Update(groups, sel, []Vector{v}, n)
 }

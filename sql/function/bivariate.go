@@ -12,7 +12,7 @@ import (
 func addBivariate(r *Registry) {
 	for name, f := range map[string]func(p pairMoments) (float64, bool){
 		"corr": func(p pairMoments) (float64, bool) {
-			return p.cxy / math.Sqrt(p.m2x) / math.Sqrt(p.m2y), p.n >= 2
+			return p.cxy / math.Sqrt(p.m2x) / math.Sqrt(p.m2y), p.n >= 2 && p.m2x != 0 && p.m2y != 0
 		},
 		"covar_pop":  func(p pairMoments) (float64, bool) { return p.cxy / p.n, p.n > 0 },
 		"covar_samp": func(p pairMoments) (float64, bool) { return p.cxy / (p.n - 1), p.n > 1 },

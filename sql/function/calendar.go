@@ -269,6 +269,12 @@ func bindMonthsBetween(args []schema.Type) (Signature, error) {
 				if !m.ok || !n.ok {
 					return 0, false
 				}
+				if m.partial { // counts as no time
+					m.second = 0
+				}
+				if n.partial {
+					n.second = 0
+				}
 				my, mm, md := schema.CivilOf(m.days)
 				ny, nm, nd := schema.CivilOf(n.days)
 				months := float64((my-ny)*12 + mm - nm)

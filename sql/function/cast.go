@@ -1,8 +1,10 @@
 package function
 
 import (
+	"bytes"
 	"math"
 	"strconv"
+	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/decimal128"
@@ -20,7 +22,8 @@ import (
 //     timestamp, a float or decimal seconds (hive.int.timestamp.conversion.in.seconds
 //     = false);
 //   - arrays, maps, structs and unions part by part, structs by position;
-//   - booleans are TRUE and FALSE as text, decimals lose trailing zeros.
+//   - booleans are TRUE and FALSE as text, decimals keep their scale, an instant is
+//     shown and read in the session's zone.
 func Cast(from, to schema.Type) (Kernel, bool) {
 	k := castKernel(from, to)
 	if k == nil {
@@ -47,6 +50,9 @@ func castKernel(from, to schema.Type) Kernel {
 	case from.IsText():
 		if to.Kind == schema.Boolean {
 			return textToBoolean
+		}
+		if to.Kind == schema.TimestampTZ {
+			return parseInstant(to)
 		}
 		if to.IsText() || to.IsPrimitive() && to.Kind != schema.Binary {
 			return parseText(to)
@@ -223,10 +229,13 @@ func foldEqual(s []byte, lower string) bool {
 
 func toText(from, to schema.Type) Kernel {
 	cut := to.Kind != schema.String
-	return eachText(to, func(_ *Context, args []Vector) (func([]byte, int) ([]byte, bool), error) {
+	return eachText(to, func(c *Context, args []Vector) (func([]byte, int) ([]byte, bool), error) {
 		a, mask := args[0].Array, args[0].mask()
 		render := func(dst []byte, i int) []byte { return schema.AppendText(dst, from, a, i) }
 		switch from.Kind {
+		case schema.TimestampTZ:
+			x := batch.Values[num](a)
+			render = func(dst []byte, i int) []byte { return appendInstant(dst, x[i], zone(c)) }
 		case schema.Boolean:
 			bits := batch.Bits(a)
 			render = func(dst []byte, i int) []byte {
@@ -238,9 +247,6 @@ func toText(from, to schema.Type) Kernel {
 		case schema.TinyInt, schema.SmallInt, schema.Int, schema.BigInt:
 			x := integers(args[0])
 			render = func(dst []byte, i int) []byte { return strconv.AppendInt(dst, x(i), 10) }
-		case schema.Decimal:
-			x := batch.Values[num](a)
-			render = func(dst []byte, i int) []byte { return appendStripped(dst, x[i], int(from.Scale)) }
 		}
 		return func(dst []byte, i int) ([]byte, bool) {
 			start := len(dst)
@@ -253,6 +259,51 @@ func toText(from, to schema.Type) Kernel {
 				dst = dst[:end]
 			}
 			return dst, true
+		}, nil
+	})
+}
+
+// appendInstant shows an instant in a zone: always a fraction, then the zone.
+func appendInstant(dst []byte, x num, zone *time.Location) []byte {
+	s, nanos, ok := schema.SecondsOf(x)
+	if !ok {
+		return schema.AppendTimestamp(dst, x)
+	}
+	_, offset := time.Unix(s, 0).In(zone).Zone()
+	dst = schema.AppendTimestamp(dst, schema.NanosOf(s+int64(offset), nanos))
+	if nanos == 0 {
+		dst = append(dst, ".0"...)
+	}
+	return append(append(dst, ' '), zoneName(zone)...)
+}
+
+// parseInstant reads a text as a time in the zone that it names, or else the session's.
+func parseInstant(to schema.Type) Kernel {
+	return eachValid(to, func(c *Context, args []Vector) (func(int) (num, bool), error) {
+		x := textsOf(args[0])
+		return func(i int) (num, bool) {
+			s := trimJava(x.at(i))
+			local, wall := zone(c), s
+			if k := bytes.LastIndexByte(s, ' '); k > 10 {
+				if z, ok := ParseZone(string(s[k+1:])); ok {
+					local, wall = z, trimJava(s[:k])
+				}
+			}
+			d, ok := schema.ParseText(schema.TimestampType, wall)
+			if !ok {
+				return num{}, false
+			}
+			// A text with an offset is that instant; otherwise both readings are the same.
+			if at, zoned := schema.ParseText(schema.TimestampTZType, wall); zoned && at.D != d.D {
+				return at.D, true
+			}
+			if n := len(wall); n > 0 && (wall[n-1] == 'Z' || wall[n-1] == 'z') {
+				return d.D, true
+			}
+			sec, nanos, ok := schema.SecondsOf(d.D)
+			_, guess := time.Unix(sec, 0).In(local).Zone()
+			_, offset := time.Unix(sec-int64(guess), 0).In(local).Zone()
+			return schema.NanosOf(sec-int64(offset), nanos), ok
 		}, nil
 	})
 }

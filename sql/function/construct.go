@@ -2,6 +2,7 @@ package function
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/skepdb/skep/batch"
@@ -85,7 +86,7 @@ func addConstructors(r *Registry) {
 			if !args[i].IsText() || constants[i] == nil || constants[i].Null {
 				return Signature{}, fault.Userf("argument %d must be a constant name", i+1)
 			}
-			names, types = append(names, constants[i].S), append(types, args[i+1])
+			names, types = append(names, strings.ToLower(constants[i].S)), append(types, args[i+1])
 		}
 		return structSignature(names, types, func(args []Vector) []Vector {
 			out := make([]Vector, 0, len(args)/2)

@@ -1,6 +1,7 @@
 package function
 
 import (
+	"bytes"
 	"time"
 
 	"github.com/skepdb/skep/batch"
@@ -44,6 +45,7 @@ type moment struct {
 	second      int64 // of the day
 	nanos       int
 	hasTime, ok bool
+	partial     bool // a text's time without seconds
 }
 
 // moments reads a date, timestamp or text argument ("2020-01-31", with or
@@ -64,7 +66,7 @@ func moments(c *Context, t schema.Type, v Vector) func(i int) moment {
 			if d, ok := schema.ParseText(schema.TimestampType, s); ok {
 				sec, nanos, ok := schema.SecondsOf(d.D)
 				m := fromSeconds(sec, nanos, ok)
-				m.hasTime = len(s) > 10
+				m.hasTime, m.partial = len(s) > 10, bytes.Count(s, []byte{':'}) < 2
 				return m
 			}
 			if d, ok := schema.ParseText(schema.DateType, s); ok {

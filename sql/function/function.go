@@ -26,6 +26,9 @@ type Context struct {
 	Settings map[string]string // the session's variables, for functions that heed one
 }
 
+// Settings returns the names of the variables in Context.Settings that functions heed.
+func Settings() []string { return []string{"hive.datetime.formatter"} }
+
 // Kernel computes n results from args, whose types are those of the
 // signature. It never changes its arguments. Rows with a NULL argument are
 // computed by the kernel too: it decides what NULL means.

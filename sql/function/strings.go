@@ -184,6 +184,10 @@ func addStrings(r *Registry) {
 			}
 			return Signature{Args: repeated(schema.StringType, len(args)), Result: schema.BooleanType,
 				Kernel: func(c *Context, n int, args []Vector) (Vector, error) {
+					valid, null := validity(n, args) // NULL when any pattern is, as in Hive
+					if null {
+						return nullOf(schema.BooleanType), nil
+					}
 					var out Vector
 					for k, p := range args[1:] {
 						v, err := kernels[k](c, n, []Vector{args[0], p})
@@ -196,7 +200,11 @@ func addStrings(r *Registry) {
 							out = logic(n, out, v, !any)
 						}
 					}
-					return out, nil
+					if valid == nil {
+						return out, nil
+					}
+					yes, _ := truth(n, out)
+					return Vector{Array: batch.NewBoolean(yes, n, valid)}, nil
 				}}, nil
 		})
 	}

@@ -5,6 +5,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/skepdb/skep/batch"
 	"github.com/skepdb/skep/internal/fault"
 	"github.com/skepdb/skep/schema"
 )
@@ -228,19 +229,33 @@ func addText(r *Registry) {
 		}
 		return occurrence(t[0].at(i), t[1].at(i), from, which)
 	})
-	r.add("position", func(args []schema.Type) (Signature, error) { // its start may be text
-		given := append([]schema.Type(nil), args...)
-		if len(args) == 3 && args[2].IsText() {
-			given[2] = schema.IntType
-		}
-		return r.scalars["locate"](given)
-	})
 	addIntFunction(r, "locate", "tt?n", func(t []texts, n []func(int) int64, i int) (int32, bool) {
 		from := int64(1)
 		if len(n) > 0 {
 			from = n[0](i)
 		}
 		return position(t[1].at(i), t[0].at(i), from), true
+	})
+	locate := r.scalars["locate"]
+	r.add("locate position", func(args []schema.Type) (Signature, error) {
+		given := append([]schema.Type(nil), args...)
+		if len(args) == 3 && args[2].IsText() { // a start may be text
+			given[2] = schema.IntType
+		}
+		s, err := locate(given)
+		if err != nil || len(args) < 3 {
+			return s, err
+		}
+		k, zero := s.Kernel, Vector{Array: batch.NewFixed(schema.IntType.Arrow(), []int32{0}, nil), Const: true}
+		s.Args[2] = schema.IntType
+		s.Kernel = func(c *Context, n int, args []Vector) (Vector, error) { // of a NULL start it is 0
+			which, known := make([]int32, n), validBits(n, args[2])
+			for i := range which {
+				which[i] = 1 - int32(known[i>>3]>>(uint(i)&7)&1)
+			}
+			return k(c, n, []Vector{args[0], args[1], Select(schema.IntType, which, []Vector{args[2], zero})})
+		}
+		return s, nil
 	})
 	r.add("concat ||", bindConcat)
 	r.add("concat_ws", bindConcatWS)

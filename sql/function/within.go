@@ -195,7 +195,8 @@ func (a *hypothetical) compare(base int, i, j int32, otherBase int) int {
 		case xn && yn:
 			continue
 		case xn != yn:
-			if xn == d.NullsLast {
+			// Hive turns the whole order round for DESC, NULLs included.
+			if xn == (d.NullsLast != d.Desc) {
 				return 1
 			}
 			return -1

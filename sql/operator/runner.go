@@ -41,7 +41,7 @@ func (r *Runner) Run(ctx context.Context, c *jobs.Context) (err error) {
 			err = fault.Bugf("sql: task %d of stage %d: panic: %v\n%s", c.ID.Task, c.ID.Stage, p, debug.Stack())
 		}
 	}()
-	t := &tree{c: c, compiler: compiler{r.registry, &function.Context{Now: fragment.Now, Location: fragment.Location}},
+	t := &tree{c: c, compiler: compiler{r.registry, &function.Context{Now: fragment.Now, Location: fragment.Location, Settings: fragment.Settings}},
 		budget: &budget{limit: c.Memory, dir: c.SpillFolder}}
 	defer func() {
 		if closeErr := t.budget.close(); err == nil {

@@ -362,6 +362,8 @@ type Fragment struct {
 	// task's clock and UTC.
 	Now      time.Time
 	Location *time.Location
+	// Settings are the session's variables that functions heed.
+	Settings map[string]string
 }
 
 // Kind implements jobs.Work.

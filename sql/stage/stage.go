@@ -24,9 +24,11 @@ type Options struct {
 	Inputs inputformat.Formats
 	Slots  int    // of the cluster: the parallelism to aim for; 0 = 1
 	Name   string // of the job, for people: the SQL text
-	// Now and Location are the statement's time and zone.
+	// Now and Location are the statement's time and zone; Settings the session's variables
+	// that functions heed.
 	Now      time.Time
 	Location *time.Location
+	Settings map[string]string
 }
 
 // Fragment is a stage before its tasks are known.
@@ -139,7 +141,7 @@ func Cut(ctx context.Context, root plan.Node, o Options) (*jobs.Job, error) {
 			f.Root = withoutScan(f.Root)
 			s.Tasks = []jobs.Task{{}}
 		}
-		s.Work = &plan.Fragment{Root: f.Root}
+		s.Work = &plan.Fragment{Root: f.Root, Now: o.Now, Location: o.Location, Settings: o.Settings}
 		job.Stages = append(job.Stages, s)
 	}
 	return job, nil
