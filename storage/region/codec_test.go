@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/apache/arrow-go/v18/arrow/decimal128"
 	"github.com/skepdb/skep/schema"
 	"github.com/skepdb/skep/storage"
 	"github.com/skepdb/skep/storage/region/segment"
@@ -166,9 +167,10 @@ func FuzzDecodeSplit(f *testing.F) {
 
 func FuzzDeltaRow(f *testing.F) {
 	columns := schema.Columns{{ID: 1, Name: "id", Type: schema.IntType}, {ID: 2, Name: "s", Type: schema.StringType}, {ID: 3, Name: "d", Type: schema.DecimalType(9, 2)},
-		{ID: 4, Name: "b", Type: schema.BooleanType}, {ID: 5, Name: "f", Type: schema.DoubleType}}
+		{ID: 4, Name: "b", Type: schema.BooleanType}, {ID: 5, Name: "f", Type: schema.DoubleType}, {ID: 6, Name: "n", Type: nestedType(f)}}
 	f.Add([]byte{1, 0, 2, 1, 4, 1, 0, 0, 0, 2, 9, 1, 'x'})
 	f.Add([]byte{1, 1, 1, 1, 4, 1, 0, 0, 0})
+	f.Add(append([]byte{1, 0, 1, 6}, appendDatum(nil, nestedValue(f))...))
 	f.Add([]byte{1, 0, 1, 3, 8, 2, 1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, 4, 5, 6, 7, 8})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		rows := newRowBuilder(columns)
@@ -183,6 +185,57 @@ func FuzzDeltaRow(f *testing.F) {
 			}
 		}
 	})
+}
+
+// nestedType has every kind of nesting.
+func nestedType(t testing.TB) schema.Type {
+	t.Helper()
+	typ, err := schema.ParseType("map<string,array<struct<a:int,u:uniontype<boolean,decimal(9,2)>>>>")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return typ
+}
+
+func nestedValue(t testing.TB) schema.Datum {
+	typ := nestedType(t)
+	array := typ.Nested.Fields[1].Type
+	record := array.Nested.Fields[0].Type
+	union := record.Nested.Fields[1].Type
+	price := schema.Datum{Type: union.Nested.Fields[1].Type, D: decimal128.FromI64(1250)}
+	return schema.Datum{Type: typ, List: []schema.Datum{
+		{Type: schema.StringType, S: "k"}, {Type: array, List: []schema.Datum{
+			{Type: record, List: []schema.Datum{{Type: schema.IntType, I: -1}, {Type: union, I: 1, List: []schema.Datum{price}}}},
+			schema.NullOf(record),
+		}},
+		{Type: schema.StringType, S: ""}, schema.NullOf(array),
+	}}
+}
+
+// The bytes of docs/format/delta.md's nested example, and back.
+func TestNestedBytes(t *testing.T) {
+	v := nestedValue(t)
+	got := appendDatum(nil, v)
+	want := "13" + "28" + "02" + // a map of 40 bytes, two pairs
+		"09016b" + "12" + "1f" + "02" + // "k": an array of 31 bytes, two elements
+		"14" + "1b" + "02" + "04ffffffff" + "15" + "13" + "01" + "0802" + "e2040000000000000000000000000000" + // a struct: -1, and of a union the second: 12.50
+		"00" + // NULL
+		"0900" + "00" // "": NULL
+	if hex.EncodeToString(got) != want {
+		t.Errorf("bytes\n%x, want\n%s", got, want)
+	}
+	if a := openColumn(v.Type, schema.ArrayOf(v.Type, []schema.Datum{v})); !bytes.Equal(a.appendValue(nil, v.Type, 0), got) {
+		t.Errorf("of an array: %x", a.appendValue(nil, v.Type, 0))
+	}
+	back, err := decodeNested(v.Type, got[2:], 0)
+	if err != nil || string(back.AppendTo(nil)) != string(v.AppendTo(nil)) {
+		t.Errorf("back: %s, %v", back.AppendTo(nil), err)
+	}
+	for n := range got[2:] {
+		if _, err := decodeNested(v.Type, got[2:2+n], 0); err == nil {
+			t.Errorf("%d bytes are accepted", n)
+		}
+	}
 }
 
 func FuzzDeltaKey(f *testing.F) {

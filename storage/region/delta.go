@@ -89,7 +89,8 @@ func decodeDeltaKey(dst []byte, k []byte) (key storage.Key, ts storage.Timestamp
 //
 //	column id, uvarint | kind | for decimals: scale | the value's bytes
 //
-// NULL has kind Void and no bytes. All columns of the table are there, key
+// NULL has kind Void and no bytes. A nested value is so many bytes, in which
+// its parts are values without column ids (nested.go). All columns of the table are there, key
 // columns too; a deletion has the key columns only.
 const (
 	rowVersion   = 1
@@ -109,7 +110,8 @@ type column struct {
 	d128  []decimal128.Num
 	bits  []byte
 	text  batch.Text
-	null  bool // every row is NULL
+	array arrow.Array // of a nested type
+	null  bool        // every row is NULL
 }
 
 func openColumn(t schema.Type, a arrow.Array) column {
@@ -133,6 +135,8 @@ func openColumn(t schema.Type, a arrow.Array) column {
 		c.d128 = batch.Values[decimal128.Num](a)
 	case schema.String, schema.Char, schema.Varchar, schema.Binary:
 		c.text = batch.TextOf(a)
+	case schema.Array, schema.Map, schema.Struct, schema.Union:
+		c.array = a
 	}
 	return c
 }
@@ -166,6 +170,8 @@ func (c *column) appendValue(dst []byte, t schema.Type, row int) []byte {
 		return appendNum(append(dst, t.Scale), c.d128[row])
 	case schema.Timestamp, schema.TimestampTZ:
 		return appendNum(dst, c.d128[row])
+	case schema.Array, schema.Map, schema.Struct, schema.Union:
+		return appendNested(dst, schema.FromArrow(c.array, row, t))
 	default:
 		return appendBytes(dst, c.text.Bytes(row))
 	}
@@ -199,6 +205,8 @@ func appendDatum(dst []byte, v schema.Datum) []byte {
 		return appendNum(append(dst, v.Type.Scale), v.D)
 	case schema.Timestamp, schema.TimestampTZ:
 		return appendNum(dst, v.D)
+	case schema.Array, schema.Map, schema.Struct, schema.Union:
+		return appendNested(dst, v)
 	default:
 		return appendString(dst, v.S)
 	}
@@ -239,6 +247,23 @@ func fixedSize(k schema.Kind) int {
 	return 0
 }
 
+// value reads kind and bytes of a value.
+func (d *decoder) value(v *value) {
+	v.kind = schema.Kind(d.byte())
+	switch n := fixedSize(v.kind); {
+	case v.kind == schema.Void:
+	case v.kind == schema.Decimal:
+		v.scale = d.byte()
+		v.b = d.take(n)
+	case n > 0:
+		v.b = d.take(n)
+	case v.kind >= schema.String && v.kind <= schema.Binary, v.kind >= schema.Array && v.kind <= schema.Union:
+		v.b = d.bytes()
+	default:
+		d.fail("a value of unknown kind %d", v.kind)
+	}
+}
+
 // rowReader reads the value of a delta row.
 type rowReader struct {
 	deleted bool
@@ -273,19 +298,7 @@ func (r *rowReader) next() (v value, ok bool, err error) {
 	}
 	r.left--
 	v.column = schema.ColumnID(r.d.uvarint())
-	v.kind = schema.Kind(r.d.byte())
-	switch n := fixedSize(v.kind); {
-	case v.kind == schema.Void:
-	case v.kind == schema.Decimal:
-		v.scale = r.d.byte()
-		v.b = r.d.take(n)
-	case n > 0:
-		v.b = r.d.take(n)
-	case v.kind >= schema.String && v.kind <= schema.Binary:
-		v.b = r.d.bytes()
-	default:
-		r.d.fail("a value of unknown kind %d", v.kind)
-	}
+	r.d.value(&v)
 	if r.d.err != nil {
 		return v, false, fmt.Errorf("delta row: %w", r.d.err)
 	}

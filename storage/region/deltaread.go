@@ -225,6 +225,7 @@ type columnBuilder struct {
 	d128    []decimal128.Num
 	offsets []int32
 	data    []byte
+	nested  []schema.Datum
 }
 
 func newRowBuilder(columns schema.Columns) *rowBuilder {
@@ -275,7 +276,9 @@ func (b *rowBuilder) add(record []byte) (deleted bool, err error) {
 		if c.last > b.n {
 			return false, fmt.Errorf("column %s has two values", b.columns[i].Name)
 		}
-		c.append(v.b)
+		if err := c.append(v.b); err != nil {
+			return false, fmt.Errorf("column %s: %w", b.columns[i].Name, err)
+		}
 		b.bytes += len(v.b)
 	}
 	b.n++
@@ -305,6 +308,8 @@ func (c *columnBuilder) pad(n int) {
 			c.d128 = append(c.d128, decimal128.Num{})
 		case schema.String, schema.Char, schema.Varchar, schema.Binary:
 			c.offsets = append(c.offsets, int32(len(c.data)))
+		case schema.Array, schema.Map, schema.Struct, schema.Union:
+			c.nested = append(c.nested, schema.NullOf(c.t))
 		}
 	}
 }
@@ -322,7 +327,14 @@ func (c *columnBuilder) grow(valid bool) {
 	}
 }
 
-func (c *columnBuilder) append(b []byte) {
+func (c *columnBuilder) append(b []byte) error {
+	if c.t.IsNested() {
+		v, err := decodeNested(c.t, b, 0)
+		if err != nil {
+			return err
+		}
+		c.nested = append(c.nested, v)
+	}
 	c.grow(true)
 	le := binary.LittleEndian
 	switch c.t.Kind {
@@ -349,6 +361,7 @@ func (c *columnBuilder) append(b []byte) {
 		c.data = append(c.data, b...)
 	}
 	c.last++
+	return nil
 }
 
 func (c *columnBuilder) array(n int) arrow.Array {
@@ -376,6 +389,9 @@ func (c *columnBuilder) array(n int) arrow.Array {
 		return batch.NewFixed(dt, c.d128, valid)
 	case schema.String, schema.Char, schema.Varchar, schema.Binary:
 		return batch.NewText(dt, append(c.offsets, int32(len(c.data))), c.data, valid)
+	}
+	if c.t.IsNested() {
+		return schema.ArrayOf(c.t, c.nested)
 	}
 	return array.NewNull(n)
 }

@@ -159,7 +159,7 @@ func (r *region) checkPut(columns schema.Columns, b *batch.Batch) (*putRows, err
 
 // checkArray checks that an array can be a column's values.
 func checkArray(c schema.Column, t schema.Type, a arrow.Array, n int) error {
-	if !c.Type.IsPrimitive() {
+	if !c.Type.IsPrimitive() && !c.Type.IsNested() {
 		return fault.Unsupportedf("values of type %s (column %s)", c.Type, c.Name)
 	}
 	if !t.Equal(c.Type) {

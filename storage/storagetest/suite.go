@@ -54,6 +54,7 @@ func Run(t *testing.T, open Factory) {
 		{"Publish", testPublish},
 		{"PublishDuplicates", testPublishDuplicates},
 		{"Abort", testAbort},
+		{"Nested", testNested},
 		{"Truncate", testTruncate},
 		{"Overwrite", testOverwrite},
 		{"TruncateRange", testTruncateRange},

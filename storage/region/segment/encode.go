@@ -81,7 +81,7 @@ func (e *columnEncoder) write(cw file.ColumnChunkWriter, c *column, pieces []arr
 				err = e.writeCodes(cw, c, part, row)
 			} else {
 				var n bool
-				n, err = e.writePlain(cw, c, part)
+				n, err = e.writePlain(cw, part, e.definition(c, batch.Validity(part), part.Len()), nil)
 				nan = nan || n
 			}
 			if err != nil {
@@ -265,10 +265,51 @@ func dense[T any](out, v []T, valid []byte) []T {
 	return out
 }
 
-// writePlain writes rows by value.
-func (e *columnEncoder) writePlain(cw file.ColumnChunkWriter, c *column, a arrow.Array) (nan bool, err error) {
+// writeNested writes the leaves of a nested column, always by value: there is a
+// page for every so many rows.
+func (e *columnEncoder) writeNested(rg file.SerialRowGroupWriter, c *column, pieces []arrow.Array, rows int) error {
+	var size int64
+	for _, a := range pieces {
+		size += batch.Bytes(a)
+	}
+	page := stripeRows
+	for page > minPage && size/int64(rows)*int64(page) > pageBytes {
+		page /= 2
+	}
+	var s shred
+	for leaf := range c.nest.leaves {
+		cw, err := rg.NextColumn()
+		if err != nil {
+			return err
+		}
+		inPage := 0
+		for _, a := range pieces {
+			for from := 0; from < a.Len(); {
+				to := min(a.Len(), from+page-inPage)
+				s.reps, s.defs, s.at = s.reps[:0], s.defs[:0], s.at[:0]
+				if err := shredLeaf(c.nest, batch.Slice(a, from, to), leaf, &s); err != nil {
+					return err
+				}
+				if _, err := e.writePlain(cw, batch.Gather(s.values, s.at), s.defs, s.reps); err != nil {
+					return err
+				}
+				if inPage += to - from; inPage == page {
+					if err := cw.(pageFlusher).FlushCurrentPage(); err != nil {
+						return err
+					}
+					inPage = 0
+				}
+				from = to
+			}
+		}
+	}
+	return nil
+}
+
+// writePlain writes values, those of a that aren't null, with the levels of the
+// entries that they belong to; a column that can't be NULL has none.
+func (e *columnEncoder) writePlain(cw file.ColumnChunkWriter, a arrow.Array, levels, reps []int16) (nan bool, err error) {
 	valid := batch.Validity(a)
-	levels := e.definition(c, valid, a.Len())
 	switch w := cw.(type) {
 	case *file.BooleanColumnChunkWriter:
 		bits := batch.Bits(a)
@@ -278,7 +319,7 @@ func (e *columnEncoder) writePlain(cw file.ColumnChunkWriter, c *column, a arrow
 				e.bools = append(e.bools, batch.BitSet(bits, i))
 			}
 		}
-		_, err = w.WriteBatch(e.bools, levels, nil)
+		_, err = w.WriteBatch(e.bools, levels, reps)
 	case *file.Int32ColumnChunkWriter:
 		var v []int32
 		if is32(a) {
@@ -295,7 +336,7 @@ func (e *columnEncoder) writePlain(cw file.ColumnChunkWriter, c *column, a arrow
 			}
 			e.i32 = v
 		}
-		_, err = w.WriteBatch(v, levels, nil)
+		_, err = w.WriteBatch(v, levels, reps)
 	case *file.Int64ColumnChunkWriter:
 		var v []int64
 		if a.DataType().ID() == arrow.INT64 {
@@ -306,17 +347,17 @@ func (e *columnEncoder) writePlain(cw file.ColumnChunkWriter, c *column, a arrow
 			}
 			e.wide = v
 		}
-		_, err = w.WriteBatch(dense(e.i64[:0], v, valid), levels, nil)
+		_, err = w.WriteBatch(dense(e.i64[:0], v, valid), levels, reps)
 	case *file.Float32ColumnChunkWriter:
 		v := dense(e.f32[:0], batch.Values[float32](a), valid)
-		_, err = w.WriteBatch(v, levels, nil)
+		_, err = w.WriteBatch(v, levels, reps)
 		nan = hasNaN(v)
 	case *file.Float64ColumnChunkWriter:
 		v := dense(e.f64[:0], batch.Values[float64](a), valid)
-		_, err = w.WriteBatch(v, levels, nil)
+		_, err = w.WriteBatch(v, levels, reps)
 		nan = hasNaN(v)
 	case *file.FixedLenByteArrayColumnChunkWriter:
-		_, err = w.WriteBatch(e.wideFixed(batch.Values[decimal128.Num](a), valid), levels, nil)
+		_, err = w.WriteBatch(e.wideFixed(batch.Values[decimal128.Num](a), valid), levels, reps)
 	case *file.ByteArrayColumnChunkWriter:
 		t := batch.TextOf(a)
 		e.bytes = e.bytes[:0]
@@ -329,7 +370,7 @@ func (e *columnEncoder) writePlain(cw file.ColumnChunkWriter, c *column, a arrow
 				e.bytes = append(e.bytes, v)
 			}
 		}
-		_, err = w.WriteBatch(e.bytes, levels, nil)
+		_, err = w.WriteBatch(e.bytes, levels, reps)
 	default:
 		return false, fault.Bugf("no way to write %T", cw)
 	}
@@ -384,7 +425,7 @@ func widen[T int8 | int16 | int32](out []int64, v []T) []int64 {
 // wideFixed returns 128-bit numbers as big-endian bytes.
 func (e *columnEncoder) wideFixed(v []decimal128.Num, valid []byte) []parquet.FixedLenByteArray {
 	if cap(e.raw) < 16*len(v) {
-		e.raw = make([]byte, 16*stripeRows)
+		e.raw = make([]byte, 16*max(len(v), stripeRows))
 	}
 	e.fixed = e.fixed[:0]
 	for i, x := range v {

@@ -80,6 +80,9 @@ func compile(p storage.Predicate, column func(schema.ColumnID) (int, schema.Type
 		return &node{leaf: &leaf{column: i, typ: t, isNull: true, not: p.Not}}, nil
 	case *storage.Compare:
 		i, t := column(p.Column)
+		if t.IsNested() {
+			return nil, fault.Bugf("filter: a comparison with a column of type %s", t)
+		}
 		l := &leaf{column: i, typ: t, op: p.Op}
 		if p.Op > storage.Ge {
 			return nil, fault.Bugf("filter: unknown comparison %d", p.Op)
@@ -87,6 +90,9 @@ func compile(p storage.Predicate, column func(schema.ColumnID) (int, schema.Type
 		return &node{leaf: l}, l.add(p.Value)
 	case *storage.In:
 		i, t := column(p.Column)
+		if t.IsNested() {
+			return nil, fault.Bugf("filter: IN of a column of type %s", t)
+		}
 		l := &leaf{column: i, typ: t, op: storage.Eq}
 		if len(p.Values) == 0 {
 			return nil, fault.Bugf("filter: IN of nothing")

@@ -101,7 +101,9 @@ type column struct {
 	name  string
 	typ   schema.Type
 	phys  physical
-	null  bool // may have nulls
+	null  bool  // may have nulls
+	nest  *nest // of a nested column, or of the one that this is a leaf of
+	level *nest // of a leaf of a nested column, when it is read
 }
 
 // layout lists the columns of a file: the table's, then _key, _ts and _del as
@@ -111,7 +113,13 @@ func layout(o *Options) ([]column, error) {
 	var out []column
 	for _, c := range o.Columns {
 		p, ok := physicalOf(c.Type)
-		if !ok {
+		var tree *nest
+		if c.Type.IsNested() {
+			var err error
+			if tree, err = newNest(c.Name, c.Type, 0); err != nil {
+				return nil, fault.Unsupportedf("column %s: %w", c.Name, err)
+			}
+		} else if !ok {
 			return nil, fault.Unsupportedf("column %s of type %s in a table", c.Name, c.Type)
 		}
 		if c.ID < 0 || int32(c.ID) >= keyField {
@@ -123,14 +131,14 @@ func layout(o *Options) ([]column, error) {
 		names[c.Name] = true
 		// A tombstone has NULL in every column outside the key.
 		null := !c.NotNull || o.Tombstones
-		out = append(out, column{int32(c.ID), c.Name, c.Type, p, null})
+		out = append(out, column{field: int32(c.ID), name: c.Name, typ: c.Type, phys: p, null: null, nest: tree})
 	}
 	extra := func(field int32, name string, t schema.Type) {
 		for names[name] {
 			name = "_" + name
 		}
 		p, _ := physicalOf(t)
-		out = append(out, column{field, name, t, p, false})
+		out = append(out, column{field: field, name: name, typ: t, phys: p})
 	}
 	if len(o.Key) > 0 && plainKey(o) < 0 {
 		extra(keyField, "_key", schema.BinaryType)
@@ -172,16 +180,26 @@ func parquetSchema(columns []column) (*pqschema.GroupNode, error) {
 		if c.null {
 			rep = parquet.Repetitions.Optional
 		}
-		typ, _ := c.phys.parquetType()
-		length := -1
-		if c.phys == physFixed16 {
-			length = 16
+		var err error
+		if c.nest != nil {
+			fields[i], err = c.nest.node(c.field)
+		} else {
+			fields[i], err = primitiveNode(c.name, rep, c.typ, c.field)
 		}
-		n, err := pqschema.NewPrimitiveNodeLogical(c.name, rep, logicalType(c.typ), typ, length, c.field)
 		if err != nil {
 			return nil, fault.Bugf("segment: column %s: %w", c.name, err)
 		}
-		fields[i] = n
 	}
 	return pqschema.NewGroupNode("skep", parquet.Repetitions.Required, fields, -1)
+}
+
+// primitiveNode returns the Parquet schema of a column that isn't nested.
+func primitiveNode(name string, rep parquet.Repetition, t schema.Type, field int32) (pqschema.Node, error) {
+	p, _ := physicalOf(t)
+	typ, _ := p.parquetType()
+	length := -1
+	if p == physFixed16 {
+		length = 16
+	}
+	return pqschema.NewPrimitiveNodeLogical(name, rep, logicalType(t), typ, length, field)
 }

@@ -37,13 +37,24 @@ func (r *Reader) Lookup(ctx context.Context, keys []storage.Key, columns schema.
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		get := func(leaf int, t schema.Type) (arrow.Array, error) {
+		chunk := func(leaf int) (*chunkReader, error) {
 			if chunks[leaf] == nil || chunks[leaf].group != st.group {
-				if chunks[leaf], err = r.chunk(st.group, leaf, chunkOptions{}, chunks[leaf]); err != nil {
+				keep := r.columns[leaf].nest != nil // see nest.gather
+				if chunks[leaf], err = r.chunk(st.group, leaf, chunkOptions{keep: keep}, chunks[leaf]); err != nil {
 					return nil, err
 				}
 			}
-			return chunks[leaf].gather(st.first, st.rows, t)
+			return chunks[leaf], nil
+		}
+		get := func(leaf int, t schema.Type) (arrow.Array, error) {
+			if n := r.columns[leaf].nest; n != nil {
+				return n.gather(chunk, st.first, st.rows)
+			}
+			c, err := chunk(leaf)
+			if err != nil {
+				return nil, err
+			}
+			return c.gather(st.first, st.rows, t)
 		}
 		for i, c := range columns {
 			leaf, err := r.leafOf(c)

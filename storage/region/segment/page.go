@@ -202,6 +202,13 @@ func (c *chunkReader) decode(page int) (err error) {
 	first, end := c.pageRange(page)
 	rows := int(end - first)
 	levels := int(v2.DefinitionLevelsByteLength)
+	if h.Type == format.DataPageV2 && h.DataPageHeaderV2.Valid && c.col.level != nil {
+		if err := c.decodeNested(&h, body, rows); err != nil {
+			return c.bad(at, "%w", err)
+		}
+		c.first, c.current = first, page
+		return nil
+	}
 	if h.Type != format.DataPageV2 || !h.DataPageHeaderV2.Valid || int(v2.NumValues) != rows || int(h.CompressedPageSize) != len(body) ||
 		v2.RepetitionLevelsByteLength != 0 || levels < 0 || levels > len(body) || v2.NumNulls < 0 || int(v2.NumNulls) > rows {
 		return c.bad(at, "a header that doesn't fit: %d values for %d rows, %d bytes of %d", v2.NumValues, rows, h.CompressedPageSize, len(body))

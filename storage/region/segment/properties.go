@@ -30,12 +30,56 @@ type fileSchema struct {
 }
 
 type fileColumn struct {
-	ID        schema.ColumnID `json:"id"`
-	Type      string          `json:"type"` // as HiveQL writes it; for people
-	Kind      schema.Kind     `json:"kind"`
-	Precision uint8           `json:"precision,omitempty"`
-	Scale     uint8           `json:"scale,omitempty"`
-	Length    uint16          `json:"length,omitempty"`
+	ID   schema.ColumnID `json:"id"`
+	Type string          `json:"type"` // as HiveQL writes it; for people
+	fileType
+}
+
+// fileType is a schema.Type.
+type fileType struct {
+	Kind      schema.Kind `json:"kind"`
+	Precision uint8       `json:"precision,omitempty"`
+	Scale     uint8       `json:"scale,omitempty"`
+	Length    uint16      `json:"length,omitempty"`
+	Parts     []filePart  `json:"parts,omitempty"` // of a nested type
+}
+
+type filePart struct {
+	Name string `json:"name,omitempty"`
+	fileType
+}
+
+func fileTypeOf(t schema.Type) fileType {
+	out := fileType{Kind: t.Kind, Precision: t.Precision, Scale: t.Scale, Length: t.Length}
+	if t.Nested != nil {
+		for _, f := range t.Nested.Fields {
+			out.Parts = append(out.Parts, filePart{f.Name, fileTypeOf(f.Type)})
+		}
+	}
+	return out
+}
+
+// typ returns the type, or an error if there is no such one.
+func (f *fileType) typ(depth int) (schema.Type, error) {
+	t := schema.Type{Kind: f.Kind, Precision: f.Precision, Scale: f.Scale, Length: f.Length}
+	if !t.IsNested() {
+		if len(f.Parts) > 0 {
+			return t, fault.Bugf("a %s with parts", t)
+		}
+		return t, nil
+	}
+	if n := len(f.Parts); n == 0 || t.Kind == schema.Array && n != 1 || t.Kind == schema.Map && n != 2 || depth > maxLevel {
+		return t, fault.Bugf("a type of kind %d with %d parts", f.Kind, n)
+	}
+	t.Nested = &schema.Nested{}
+	for i := range f.Parts {
+		part, err := f.Parts[i].typ(depth + 1)
+		if err != nil {
+			return t, err
+		}
+		t.Nested.Fields = append(t.Nested.Fields, schema.Field{Name: f.Parts[i].Name, Type: part})
+	}
+	return t, nil
 }
 
 type fileKey struct {
@@ -53,7 +97,7 @@ type nanChunk struct {
 func (w *Writer) writeProperties() error {
 	s := fileSchema{Version: w.o.SchemaVersion, Partitioned: w.o.Partitioned}
 	for _, c := range w.o.Columns {
-		s.Columns = append(s.Columns, fileColumn{c.ID, c.Type.String(), c.Type.Kind, c.Type.Precision, c.Type.Scale, c.Type.Length})
+		s.Columns = append(s.Columns, fileColumn{c.ID, c.Type.String(), fileTypeOf(c.Type)})
 	}
 	for _, k := range w.o.Key {
 		s.Key = append(s.Key, fileKey{k.Column, k.Desc})

@@ -118,14 +118,33 @@ func (r *Reader) readProperties() error {
 		keyField: schema.BinaryType, beginField: schema.BigIntType, tombstoneField: schema.BooleanType,
 	}
 	for _, c := range s.Columns {
-		types[int32(c.ID)] = schema.Type{Kind: c.Kind, Precision: c.Precision, Scale: c.Scale, Length: c.Length}
+		t, err := c.typ(0)
+		if err != nil {
+			return fault.Bugf("column %d: %w", c.ID, err)
+		}
+		types[int32(c.ID)] = t
 	}
 	if len(r.footer.Schema) == 0 {
 		return fault.Bugf("no schema")
 	}
 	r.byField = map[int32]int{}
-	for i, e := range r.footer.Schema[1:] {
+	for i := 1; i < len(r.footer.Schema); i++ {
+		e := &r.footer.Schema[i]
 		t, ok := types[e.FieldID]
+		if ok && t.IsNested() {
+			tree, err := newNest(e.Name, t, len(r.columns))
+			if err != nil {
+				return err
+			}
+			end, err := tree.match(r.footer.Schema, i)
+			if err != nil {
+				return err
+			}
+			r.byField[e.FieldID] = len(r.columns)
+			r.columns = tree.columns(e.FieldID, r.columns)
+			i = end - 1
+			continue
+		}
 		p, stored := physicalOf(t)
 		if !ok || !stored {
 			return fault.Bugf("column %s has the unknown id %d or type %s", e.Name, e.FieldID, t)
@@ -133,8 +152,8 @@ func (r *Reader) readProperties() error {
 		if _, want := p.parquetType(); !e.Type.Valid || e.Type.V != want {
 			return fault.Bugf("column %s of type %s isn't stored as %s", e.Name, t, want)
 		}
-		r.byField[e.FieldID] = i
-		r.columns = append(r.columns, column{e.FieldID, e.Name, t, p, e.RepetitionType.V == format.Optional})
+		r.byField[e.FieldID] = len(r.columns)
+		r.columns = append(r.columns, column{field: e.FieldID, name: e.Name, typ: t, phys: p, null: e.RepetitionType.V == format.Optional})
 	}
 	if err := r.checkMeta(&s); err != nil {
 		return err

@@ -66,7 +66,7 @@ func (r *Reader) Scan(o ScanOptions) (*Scanner, error) {
 		var err error
 		s.filter, err = compile(o.Filter, func(id schema.ColumnID) (int, schema.Type) {
 			if i, ok := r.byField[int32(id)]; ok && int32(id) < keyField {
-				return i, r.columns[i].typ
+				return i, r.typeOf(i)
 			}
 			return -1, schema.VoidType
 		})
@@ -97,11 +97,25 @@ func (r *Reader) leafOf(c schema.Column) (int, error) {
 	if !ok || int32(c.ID) >= keyField {
 		return -1, nil
 	}
-	t := r.columns[leaf].typ
+	t := r.typeOf(leaf)
+	if t.IsNested() {
+		if !t.Equal(c.Type) {
+			return 0, fault.Bugf("scan of segment %s: column %s is %s in the file, not %s", r.file.path, c.Name, t, c.Type)
+		}
+		return leaf, nil
+	}
 	if t.Kind != c.Type.Kind && !(t.IsText() && c.Type.IsText()) || t.Scale != c.Type.Scale {
 		return 0, fault.Bugf("scan of segment %s: column %s is %s in the file, not %s", r.file.path, c.Name, t, c.Type)
 	}
 	return leaf, nil
+}
+
+// typeOf returns the type of the table column whose first leaf is leaf.
+func (r *Reader) typeOf(leaf int) schema.Type {
+	if n := r.columns[leaf].nest; n != nil {
+		return n.typ
+	}
+	return r.columns[leaf].typ
 }
 
 // Stats returns what the scan has done so far.
@@ -247,6 +261,9 @@ func (s *Scanner) judge(rows int64) (verdict, error) {
 		if l.column < 0 {
 			return l.judgeNull(), nil
 		}
+		if s.r.columns[l.column].nest != nil {
+			return maybe, nil // a leaf's statistics aren't the column's
+		}
 		b := s.r.chunkBounds(s.group, l.column)
 		return l.judgeBounds(&b, rows), nil
 	})
@@ -256,6 +273,9 @@ func (s *Scanner) judge(rows int64) (verdict, error) {
 	v, err = s.filter.judge(func(l *leaf) (verdict, error) {
 		if l.column < 0 {
 			return l.judgeNull(), nil
+		}
+		if s.r.columns[l.column].nest != nil {
+			return maybe, nil
 		}
 		b := s.r.chunkBounds(s.group, l.column)
 		if v := l.judgeBounds(&b, rows); v != maybe || l.isNull {
@@ -288,8 +308,12 @@ func (s *Scanner) judge(rows int64) (verdict, error) {
 func (s *Scanner) chunk(leaf int) (*chunkReader, error) {
 	if s.chunks[leaf] == nil {
 		o := chunkOptions{scan: true}
+		first := leaf
+		if n := s.r.columns[leaf].nest; n != nil {
+			first = n.leaf
+		}
 		for _, l := range s.leaves {
-			o.keep = o.keep || l == leaf
+			o.keep = o.keep || l == first
 		}
 		switch f := s.r.columns[leaf].field; {
 		case f >= keyField:
@@ -314,8 +338,14 @@ func (s *Scanner) chunk(leaf int) (*chunkReader, error) {
 func (s *Scanner) openGroup() error {
 	need := map[int]bool{}
 	for _, l := range s.leaves {
-		if l >= 0 {
-			need[l] = true
+		if l < 0 {
+			continue
+		}
+		need[l] = true
+		if n := s.r.columns[l].nest; n != nil {
+			for i := range n.leaves {
+				need[l+i] = true
+			}
 		}
 	}
 	if s.filter != nil && !s.pass {
@@ -428,6 +458,13 @@ func (s *Scanner) output(c *Chunk, n int) error {
 	for i, leaf := range s.leaves {
 		if leaf < 0 {
 			c.Columns[i] = s.null(i, n)
+			continue
+		}
+		if tree := s.r.columns[leaf].nest; tree != nil {
+			var err error
+			if c.Columns[i], err = tree.read(s.chunk, s.row, n); err != nil {
+				return err
+			}
 			continue
 		}
 		v, err := s.values(leaf, n)

@@ -29,6 +29,7 @@ type vector struct {
 	data    []byte
 	codes   []int32 // instead of offsets and data: into dict
 	dict    *dictionary
+	levels  *levels // of a nested column's leaf, instead of all values
 }
 
 // slice returns values [from, to); from must be a multiple of 64.
@@ -130,6 +131,10 @@ func widen128[T int32 | int64](v []T) []decimal128.Num {
 
 // vectorOf views an Arrow array as a vector.
 func vectorOf(a arrow.Array, t schema.Type) (vector, error) {
+	if t.IsNested() {
+		// Whether it is NULL is all that is ever asked.
+		return vector{n: a.Len(), valid: batch.Validity(a)}, nil
+	}
 	p, ok := physicalOf(t)
 	if !ok {
 		return vector{}, fault.Bugf("a column of type %s", t)

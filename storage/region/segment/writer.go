@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"fmt"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/parquet"
@@ -184,7 +185,7 @@ func stays(raw []byte) bool {
 
 // mayCode reports whether a column may get a dictionary.
 func (c *column) mayCode() bool {
-	return c.typ.IsText() || c.phys == physInt32 || c.phys == physInt64
+	return c.nest == nil && (c.typ.IsText() || c.phys == physInt32 || c.phys == physInt64)
 }
 
 // Append adds rows. Rows out of key order are an error of class Bug. The
@@ -192,7 +193,7 @@ func (c *column) mayCode() bool {
 func (w *Writer) Append(r Rows) error {
 	if w.err == nil {
 		if w.err = w.append(r); w.err != nil {
-			w.err = fault.Bugf("write segment %s: %w", w.o.Path, w.err)
+			w.err = fmt.Errorf("write segment %s: %w", w.o.Path, w.err)
 		}
 	}
 	return w.err
@@ -360,13 +361,18 @@ func (w *Writer) writeGroup() error {
 	}
 	for i := range w.columns {
 		c := &w.columns[i]
-		cw, err := rg.NextColumn()
-		if err != nil {
-			return err
+		var nan bool
+		if c.nest != nil {
+			err = w.encode.writeNested(rg, c, w.pending[i], int(w.pendingRows))
+		} else {
+			var cw file.ColumnChunkWriter
+			if cw, err = rg.NextColumn(); err != nil {
+				return err
+			}
+			nan, err = w.encode.write(cw, c, w.pending[i], int(w.pendingRows))
 		}
-		nan, err := w.encode.write(cw, c, w.pending[i], int(w.pendingRows))
 		if err != nil {
-			return fault.Bugf("column %s: %w", c.name, err)
+			return fmt.Errorf("column %s: %w", c.name, err)
 		}
 		if nan {
 			w.nan = append(w.nan, nanChunk{len(w.meta.RowGroups) - 1, c.field})
