@@ -5,6 +5,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"log/slog"
 	"math/rand/v2"
 	"os"
@@ -72,7 +73,11 @@ func child(spec string) int {
 		return 1
 	}
 	fmt.Println(p.Address())
+	in := bufio.NewReader(os.Stdin)
 	if part[4] != "" {
+		if _, err := in.ReadString('\n'); err != nil { // until there are workers
+			return 1
+		}
 		go func() { // for the life of the process
 			s, err := p.Node.Session(context.Background(), frontend.Options{})
 			if err != nil {
@@ -87,7 +92,7 @@ func child(spec string) int {
 			fmt.Println("script done")
 		}()
 	}
-	_, _ = bufio.NewReader(os.Stdin).ReadString('\n') // until the parent goes
+	_, _ = in.ReadString('\n') // until the parent goes
 	return 0
 }
 
@@ -96,7 +101,7 @@ type process struct {
 	cmd     *exec.Cmd
 	out     *bufio.Scanner
 	address string
-	in      interface{ Close() error }
+	in      io.WriteCloser
 }
 
 func spawn(t *testing.T, role, data, at string, after int, script string) *process {
@@ -284,5 +289,90 @@ func TestKilledWorkerStaysAway(t *testing.T) {
 	spawn(t, node.RoleWorker, filepath.Join(dir, "w1"), at, 0, "")
 	if got, want := c.run("SELECT sum(id) FROM src"), fmt.Sprint(nRows*(nRows+1)/2); got != want {
 		t.Errorf("with the worker back: %s, want %s", got, want)
+	}
+}
+
+// A master that is killed at any point of a job goes on with it when it starts again:
+// published once, and what had won stays won.
+func TestKilledMasterGoesOn(t *testing.T) {
+	for seed := range *seeds {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			rnd := rand.New(rand.NewPCG(uint64(seed), 8))
+			dir := t.TempDir()
+			data := filepath.Join(dir, "m")
+			m := spawn(t, node.RoleMaster, data, "127.0.0.1:0", 0, "CREATE TABLE src (id int, town string) SPLIT INTO 8; INSERT INTO src VALUES "+values(nRows)+
+				"; CREATE TABLE dst (id int, town string) SPLIT INTO 4; "+copyRows)
+			at := m.address
+			spawn(t, node.RoleWorker, filepath.Join(dir, "w0"), at, 0, "")
+			spawn(t, node.RoleWorker, filepath.Join(dir, "w1"), at, 0, "")
+			if _, err := io.WriteString(m.in, "go\n"); err != nil {
+				t.Fatal(err)
+			}
+			ctx := t.Context()
+			cl, err := node.Connect(ctx, at)
+			if err != nil {
+				t.Fatal(err)
+			}
+			// The copying is the second job; somewhere in it the master goes.
+			after := rnd.IntN(8)
+			for seen := false; !seen; <-time.After(time.Millisecond) {
+				all, err := cl.List(ctx)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, st := range all {
+					if strings.HasPrefix(st.Name, copyRows) {
+						done := 0
+						for _, stage := range st.Stages {
+							done += stage.Done
+						}
+						seen = done >= after || st.State > jobs.Running
+					}
+				}
+			}
+			if err := m.kill(); err != nil {
+				t.Fatal(err)
+			}
+			if err := cl.Close(); err != nil {
+				t.Error(err)
+			}
+			c := startMaster(t, dir, node.StartOptions{Listen: at})
+			for over := false; !over; <-time.After(time.Millisecond) {
+				for _, st := range c.master.Node.Jobs() {
+					if strings.HasPrefix(st.Name, copyRows) && st.State > jobs.Running {
+						over = true
+						if st.State != jobs.Succeeded {
+							t.Errorf("the job ended %s: %s", st.State, st.Error)
+						}
+					}
+				}
+			}
+			c.checkOnce(fmt.Sprintf("master killed after %d tasks", after))
+		})
+	}
+}
+
+// Scans run where the regions are, and the status says so.
+func TestScansAreLocal(t *testing.T) {
+	dir := t.TempDir()
+	c := startMaster(t, dir, node.StartOptions{})
+	for _, w := range []string{"w0", "w1", "w2"} {
+		spawn(t, node.RoleWorker, filepath.Join(dir, w), c.master.Address(), 0, "")
+	}
+	c.run("CREATE TABLE src (id int, town string) SPLIT INTO 12; INSERT INTO src VALUES " + values(nRows))
+	local, placed := 0, 0
+	for range 5 {
+		c.run("SELECT town, count(*) FROM src GROUP BY town")
+	}
+	for _, st := range c.master.Node.Jobs() {
+		for _, stage := range st.Stages {
+			local, placed = local+stage.Local, placed+stage.Placed
+			if stage.Warning != "" {
+				t.Errorf("%s: %s", st.Name, stage.Warning)
+			}
+		}
+	}
+	if placed < 50 || local*100 < placed*95 {
+		t.Errorf("%d of %d tasks ran on the worker that holds their region", local, placed)
 	}
 }
