@@ -88,6 +88,8 @@ type Line struct {
 	lease   time.Duration
 	up      chan struct{} // closed when the master has first accepted the worker
 	isUp    bool
+	// welcomed says that the last line got as far as a welcome.
+	welcomed bool
 }
 
 // New returns a line that does nothing before Run.
@@ -119,7 +121,6 @@ func (l *Line) Up() <-chan struct{} { return l.up }
 func (l *Line) Run(ctx context.Context) error {
 	pause := l.o.Retry
 	for {
-		began := l.o.Clock.Now()
 		err := l.once(ctx)
 		switch {
 		case ctx.Err() != nil:
@@ -127,9 +128,11 @@ func (l *Line) Run(ctx context.Context) error {
 		case fault.ClassOf(err) == fault.User:
 			return err
 		}
-		if l.o.Clock.Now().Sub(began) > l.o.MaxRetry {
-			pause = l.o.Retry
+		l.mu.Lock()
+		if l.welcomed {
+			pause, l.welcomed = l.o.Retry, false // there was a line: only it is broken
 		}
+		l.mu.Unlock()
 		text := "the master ended it"
 		if err != nil {
 			text = err.Error()
@@ -230,7 +233,7 @@ func (l *Line) register() *clusterpb.Register {
 // welcome goes on with what runs, or ends it first.
 func (l *Line) welcome(ctx context.Context, m *clusterpb.Welcome, send func(*clusterpb.FromWorker) error) error {
 	l.mu.Lock()
-	l.lease = time.Duration(m.GetLeaseNs())
+	l.lease, l.welcomed = time.Duration(m.GetLeaseNs()), true
 	l.mu.Unlock()
 	if m.GetResumed() {
 		l.mu.Lock()
