@@ -72,6 +72,7 @@ func (s *Session) execute(ctx context.Context, o *Operation, stmt ast.Statement)
 	env.Settings = s.vars.HiveConf
 	env.Local = s.local
 	env.At = pin.At()
+	o.snapshot = uint64(pin.At())
 	if env.Context, err = s.context(); err != nil {
 		return err
 	}

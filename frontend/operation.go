@@ -29,6 +29,7 @@ type Operation struct {
 
 	// Written before done is closed.
 	err      error
+	snapshot uint64
 	fields   []schema.Field
 	cursor   batch.Reader
 	affected *int64
@@ -58,6 +59,10 @@ func (o *Operation) Cancel() { o.cancel(errCancelled) }
 // Fields returns the columns of the result set, or nil when there is none. It
 // is known when Wait has returned nil.
 func (o *Operation) Fields() []schema.Field { return o.fields }
+
+// Snapshot returns the timestamp at which the statement has read: milliseconds since
+// 1970 << 20 and a counter. It is known when Wait has returned.
+func (o *Operation) Snapshot() uint64 { return o.snapshot }
 
 // Affected returns the number of rows that were written, or nil for a
 // statement that writes none.

@@ -65,6 +65,7 @@ type Node struct {
 	artifacts *artifact.Store
 	children  *launcher
 	logs      taskLogs
+	exports   exports
 	slots     int // of all workers
 
 	closing sync.Once
@@ -264,6 +265,7 @@ func (n *Node) Close() error {
 		if n.cluster != nil {
 			n.cluster.quiet()
 		}
+		errs = append(errs, n.exports.close())
 		if n.scheduler != nil {
 			errs = append(errs, n.scheduler.Close())
 		}

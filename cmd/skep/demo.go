@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 	"github.com/skepdb/skep/frontend"
 	"github.com/skepdb/skep/frontend/render"
 	"github.com/skepdb/skep/jobs"
+	"github.com/skepdb/skep/jobs/mapreduce"
 	"github.com/skepdb/skep/node"
 	"github.com/skepdb/skep/sql/parser"
 	"github.com/spf13/cobra"
@@ -28,8 +31,8 @@ func (a *app) demo() *cobra.Command {
 		Use:   "demo",
 		Short: "Load real data into four regions and query it, saying what each step cost",
 		Long: "Starts one master and two workers in this process, with a data folder each, loads 1,534 occurrence\n" +
-			"records that are part of this program, and runs a filtered and a grouped query. It leaves the data\n" +
-			"for you to try more. Running it again makes the table anew.",
+			"records that are part of this program, runs a filtered and a grouped query, a map/reduce job and an export. It\n" +
+			"leaves the data for you to try more. Running it again makes the table anew.",
 		Example: "  skep demo\n  skep demo --data /tmp/demo",
 		Args:    arguments(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -55,7 +58,7 @@ func (a *app) runDemo(ctx context.Context, dir string) (err error) {
 	d := &demo{app: a, db: db, dir: dir}
 	a.heading("A master and two workers in this process, each with a data folder: %s, %s",
 		filepath.Join(dir, "disk1"), filepath.Join(dir, "disk2"))
-	for _, step := range []func(context.Context) error{d.load, d.regions, d.filter, d.group} {
+	for _, step := range []func(context.Context) error{d.load, d.regions, d.filter, d.group, d.mapReduce, d.export} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -186,6 +189,66 @@ func (d *demo) query(ctx context.Context, title, sql string, explain bool) error
 		return err
 	}
 	return d.cost(ctx, op, rows, took)
+}
+
+// mapReduce runs a map/reduce job over the table's text.
+func (d *demo) mapReduce(ctx context.Context) error {
+	file := filepath.Join(d.dir, "occurrence.tsv")
+	d.app.heading("A map/reduce job, the built-in word count, over %s:", file)
+	start := time.Now()
+	job, err := d.db.Run(ctx, client.Program{Name: "wordcount", Files: []string{file}, Dir: filepath.Join(d.dir, "words"), Overwrite: true})
+	if err != nil {
+		return err
+	}
+	defer job.Close()
+	status, err := job.Wait(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(d.app.out, "  %d words, %d different ones, in %s; %s\n", status.Counters[mapreduce.CounterMapOutput], status.Summary.Rows,
+		filepath.Join(d.dir, "words"), d.jobCost(status, time.Since(start)))
+	return err
+}
+
+// jobCost says what a job took.
+func (d *demo) jobCost(s client.JobStatus, took time.Duration) string {
+	tasks := 0
+	for _, st := range s.Stages {
+		tasks += st.Tasks
+	}
+	return fmt.Sprintf("%.3f s, %s in %s, read %s", took.Seconds(), count(int64(tasks), "task"), count(int64(len(s.Stages)), "stage"),
+		bytesText(s.Counters[jobs.CounterBytesRead]))
+}
+
+// export makes an export and fetches it.
+func (d *demo) export(ctx context.Context) error {
+	const name = "grasses"
+	d.app.heading("An export, zipped CSV of a filtered table with a manifest:")
+	if all, err := d.db.Exports(); err != nil {
+		return err
+	} else if slices.ContainsFunc(all, func(x client.Export) bool { return x.Name == name }) {
+		if err := d.db.DeleteExport(name, ""); err != nil {
+			return err
+		}
+	}
+	start := time.Now()
+	if _, err := d.db.CreateExport(ctx, client.Export{Name: name, Table: "occurrence", Where: "family = 'Poaceae'"}); err != nil {
+		return err
+	}
+	r, err := d.db.RunExport(ctx, name)
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(d.dir, name+".zip")
+	if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if _, err := d.db.DownloadExport(ctx, name, r.ID, file, client.DownloadOptions{}); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(d.app.out, "  %s, %s of csv, %s in %s, its SHA-256 checked, in %.3f s\n", count(r.Manifest.Rows, "row"), bytesText(r.Manifest.DataBytes),
+		bytesText(r.Manifest.ZipBytes), file, time.Since(start).Seconds())
+	return err
 }
 
 // explain returns the lines of EXPLAIN about the scan and what is pushed into it.

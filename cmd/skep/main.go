@@ -111,7 +111,7 @@ func (a *app) root() *cobra.Command {
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usagef("%w\ntry '%s --help'", err, c.CommandPath())
 	})
-	root.AddCommand(a.demo(), a.sql(), a.table(), a.job(), a.start(), a.node(), a.version())
+	root.AddCommand(a.demo(), a.sql(), a.table(), a.job(), a.export(), a.start(), a.node(), a.version())
 	return root
 }
 

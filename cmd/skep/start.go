@@ -17,6 +17,7 @@ import (
 func (a *app) start() *cobra.Command {
 	var o node.StartOptions
 	var verbose bool
+	var web string
 	c := &cobra.Command{
 		Use:   "start",
 		Short: "Run a process of a cluster: a master, a worker, or both in one",
@@ -34,7 +35,7 @@ func (a *app) start() *cobra.Command {
 				level = slog.LevelDebug
 			}
 			o.Logger = slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: level}))
-			return a.serve(c.Context(), o)
+			return a.serve(c.Context(), o, web)
 		},
 	}
 	f := c.Flags()
@@ -45,18 +46,35 @@ func (a *app) start() *cobra.Command {
 	f.IntVar(&o.Slots, "slots", 0, "attempts that run at once (default: one a processor)")
 	f.StringVar(&o.Rack, "rack", "", "name of the rack that the machine is in")
 	f.StringVar(&o.Hostname, "hostname", "", "what the machine is called (default: the system's name)")
+	f.StringVar(&web, "http", "", "HOST:PORT where a master serves exports over HTTP (default: nowhere)")
 	f.BoolVar(&verbose, "verbose", false, "log more")
 	return c
 }
 
 // serve runs a process until a signal, or until it can't go on.
-func (a *app) serve(ctx context.Context, o node.StartOptions) error {
+func (a *app) serve(ctx context.Context, o node.StartOptions, web string) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	began := time.Now()
 	p, err := node.Start(ctx, o)
 	if err != nil {
 		return err
+	}
+	if p.Node != nil {
+		if _, err := p.Node.FollowExports(); err != nil {
+			return closeWith(p, err)
+		}
+	}
+	if web != "" {
+		if p.Node == nil {
+			return closeWith(p, usagef("--http: a worker has no exports, its master has"))
+		}
+		h, err := p.Node.ServeHTTP(web)
+		if err != nil {
+			return closeWith(p, err)
+		}
+		defer func() { _ = h.Close() }() // the process ends
+		fmt.Fprintf(a.out, "exports at http://%s/exports\n", h.Address())
 	}
 	// Scripts wait for this line.
 	if _, err := fmt.Fprintf(a.out, "skep %s of cluster %s listens on %s (%s)\n", o.Role, p.Cluster(), p.Address(), time.Since(began).Round(time.Millisecond)); err != nil {

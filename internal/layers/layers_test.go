@@ -110,6 +110,7 @@ var table = []row{
 	{"sql", "batch catalog inputformat inputformat/csv inputformat/region inputformat/text internal/fault internal/nearest jobs outputformat outputformat/table schema sql/analyzer sql/ast sql/function sql/optimizer sql/parser sql/plan sql/stage storage"},
 
 	// Doors for people and programs.
+	{"export", "batch internal/fault internal/nearest outputformat/text schema"},
 	{"frontend", "batch catalog internal/fault jobs outputformat schema sql sql/ast sql/function sql/parser"},
 	{"frontend/rpc", "api/frontend batch batch/frame cluster/rpc frontend internal/coding internal/fault jobs jobs/wire schema sql sql/ast sql/parser"},
 	{"frontend/render", "batch internal/fault schema"},
