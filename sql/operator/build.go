@@ -2,6 +2,7 @@ package operator
 
 import (
 	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
 
 	"github.com/skepdb/skep/batch"
 	"github.com/skepdb/skep/schema"
@@ -39,11 +40,12 @@ func (c *chains) of(g int32) []int32 { return c.rows[c.start[g]:c.start[g+1]] }
 // build is the right side of a join, or a part of it that fits in memory: its rows
 // in columns, and for each key the list of its rows.
 type build struct {
-	n       int
-	columns []arrow.Array
-	table   *keyTable // nil without keys: then every row is a candidate
-	rows    chains    // by key
-	unique  bool      // each key has one row, whose number is the key's
+	n        int
+	columns  []arrow.Array
+	table    *keyTable // nil without keys: then every row is a candidate
+	rows     chains    // by key
+	unique   bool      // each key has one row, whose number is the key's
+	keysOnly bool      // there are no rows: that a key is known is enough
 	// matched has a mark for each row that a left row matched, if the join kind
 	// yields those that none did.
 	matched []bool
@@ -60,12 +62,26 @@ type builder struct {
 	table  *keyTable
 	groups []int32
 	others *keyTable
-	other  []int32 // by row
-	null   []int32 // by row: its group in others if its last key is NULL, else -1
+	// unread says which columns nobody looks at once the keys are known. Rows are kept
+	// without them, but for those that keys are made of: rows may have to be cut by hash.
+	unread, drop []bool
+	// keysOnly: which keys there are is all that is asked. Rows aren't kept.
+	keysOnly bool
+	scratch  []int32
+
+	other []int32 // by row
+	null  []int32 // by row: its group in others if its last key is NULL, else -1
 }
 
 func newBuilder(j *join) (*builder, error) {
-	b := &builder{j: j, store: store{width: len(j.right.Fields())}}
+	b := &builder{j: j, store: store{width: len(j.right.Fields())}, unread: j.unread()}
+	b.drop = append([]bool(nil), b.unread...)
+	for _, k := range j.rightKeys {
+		for _, c := range k.columns {
+			b.drop[c] = false
+		}
+	}
+	b.keysOnly = !j.yieldsPairs() && j.residual == nil && !j.nullAware && len(j.rightKeys) > 0
 	var err error
 	if len(j.rightKeys) > 0 {
 		if b.table, err = newKeyTable(typesOf(j.rightKeys)); err != nil {
@@ -76,6 +92,24 @@ func newBuilder(j *join) (*builder, error) {
 		b.others, err = newKeyTable(typesOf(j.rightKeys[:len(j.rightKeys)-1]))
 	}
 	return b, err
+}
+
+// unread returns which right columns neither the output nor the residual condition
+// needs.
+func (j *join) unread() []bool {
+	left := len(j.left.Fields())
+	out := make([]bool, len(j.right.Fields()))
+	for i := range out {
+		out[i] = !j.yieldsPairs() || j.need != nil && !j.need[left+i]
+	}
+	for _, e := range j.residual {
+		for _, c := range e.columns {
+			if c >= left {
+				out[c-left] = false
+			}
+		}
+	}
+	return out
 }
 
 func typesOf(list []compiled) []schema.Type {
@@ -104,7 +138,18 @@ func (b *builder) add(in *batch.Batch) error {
 	if in.Len == 0 {
 		return nil
 	}
-	b.store.add(in)
+	if b.keysOnly {
+		b.scratch = b.table.groups(b.scratch[:0], keys, in.Len, true)
+		b.store.rows += in.Len
+		return nil
+	}
+	kept := &batch.Batch{Columns: append([]arrow.Array(nil), in.Columns...), Len: in.Len}
+	for i, drop := range b.drop {
+		if drop {
+			kept.Columns[i] = array.NewNull(in.Len)
+		}
+	}
+	b.store.add(kept)
 	if b.table == nil {
 		return nil
 	}
@@ -141,6 +186,16 @@ func (b *builder) bytes() int64 {
 }
 
 func (b *builder) finish() (*build, error) {
+	if b.keysOnly {
+		return &build{n: b.store.rows, table: b.table, keysOnly: true}, nil
+	}
+	for _, in := range b.store.batches {
+		for i, c := range in.Columns {
+			if b.unread[i] {
+				in.Columns[i] = array.NewNull(c.Len())
+			}
+		}
+	}
 	columns, err := b.store.concat("JOIN")
 	if err != nil {
 		return nil, err

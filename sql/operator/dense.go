@@ -21,7 +21,7 @@ const (
 	// denseLeast is the span of numbers up to which an array is always used.
 	denseLeast = 1 << 16
 	// densePerGroup is how many entries a group may take beyond that.
-	densePerGroup = 8
+	densePerGroup = 16
 )
 
 // cover makes room for numbers from lo to hi when there will be at most n groups;
@@ -43,8 +43,8 @@ func (d *denseGroups) cover(lo, hi int64, n int) bool {
 	if uint64(to)-uint64(from) >= limit {
 		return false
 	}
-	// Twice as much as before, on the side where it was missing, if that's allowed.
-	spare := min(int64(len(d.groups)), int64(limit)-(to-from)-1)
+	// Half as much again, on the side where it was missing: it will be missing there again.
+	spare := (to - from) / 2
 	if lo < d.base && from-spare < from {
 		from -= spare
 	} else if hi > last && to+spare > to {

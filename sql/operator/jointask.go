@@ -77,7 +77,7 @@ func (t *joinTask) build(ctx context.Context, ahead *batch.Batch) (*builder, err
 			}
 		}
 		if b.store.rows+in.Rows() > math.MaxInt32/2 || !j.mem.hold(b.bytes()+int64(len(t.flags))) && b.store.rows > 0 {
-			if !t.blocks && j.partitionable() > 0 && t.part.level <= deepest {
+			if !t.blocks && !b.keysOnly && j.partitionable() > 0 && t.part.level <= deepest {
 				return b, b.add(batch.Compact(in))
 			}
 			t.blocks, t.ahead = true, in

@@ -368,6 +368,8 @@ func (p *probe) mark(w *walk, marks []bool) error {
 			switch {
 			case w.groups == nil:
 				marks[i] = marks[i] || w.all > 0
+			case w.groups[i] >= 0 && p.built.keysOnly:
+				marks[i] = true
 			case w.groups[i] >= 0:
 				marks[i] = marks[i] || w.chains.start[w.groups[i]+1] > w.chains.start[w.groups[i]]
 			}
