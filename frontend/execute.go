@@ -89,6 +89,8 @@ func (s *Session) execute(ctx context.Context, o *Operation, stmt ast.Statement)
 	switch c := compiled.(type) {
 	case *sql.Query:
 		return s.query(ctx, o, c, env, sink)
+	case *sql.Analyzed:
+		return s.analyze(ctx, o, c, env, sink)
 	case *sql.Rows:
 		o.fields, o.cursor = c.Fields, c.Reader()
 		return nil
@@ -166,6 +168,26 @@ func (s *Session) query(ctx context.Context, o *Operation, q *sql.Query, env *sq
 	if o.fields = q.Fields; o.fields == nil {
 		o.fields = []schema.Field{}
 	}
+	return nil
+}
+
+// analyze runs a query and shows what happened, also if it fails.
+func (s *Session) analyze(ctx context.Context, o *Operation, c *sql.Analyzed, env *sql.Env, sink outputformat.Spec) error {
+	failed := s.query(ctx, o, c.Query, env, sink)
+	status, ran := o.Status()
+	if ctx.Err() != nil || failed != nil && !ran {
+		return failed
+	}
+	if o.cursor != nil {
+		if err := o.cursor.Close(); err != nil {
+			return err
+		}
+	}
+	rows, err := c.Rows(status, failed)
+	if err != nil {
+		return err
+	}
+	o.fields, o.cursor, o.notes = rows.Fields, rows.Reader(), nil
 	return nil
 }
 

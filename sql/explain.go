@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/skepdb/skep/jobs"
 	"github.com/skepdb/skep/sql/optimizer"
 	"github.com/skepdb/skep/sql/plan"
 	"github.com/skepdb/skep/sql/stage"
@@ -18,7 +19,10 @@ func (resultSink) Describe() string { return "the result" }
 
 // PlanString shows a plan: its stages, first to last, and in each the tree of
 // operators that a task runs, outermost first.
-func PlanString(root plan.Node) (string, error) {
+func PlanString(root plan.Node) (string, error) { return planString(root, nil) }
+
+// planString shows a plan; after, if not nil, tells what happened in each stage.
+func planString(root plan.Node, after []jobs.StageStatus) (string, error) {
 	fragments, err := stage.Fragments(root)
 	if err != nil {
 		return "", err
@@ -34,6 +38,9 @@ func PlanString(root plan.Node) (string, error) {
 			fmt.Fprintf(&b, " (after %s)", strings.Join(parts, ", "))
 		}
 		b.WriteString(":\n")
+		if i < len(after) {
+			b.WriteString(happened(after[i]))
+		}
 		p := printer{&b, f}
 		p.node(f.Root, 1)
 	}

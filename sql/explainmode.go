@@ -19,7 +19,7 @@ import (
 // another form all show this one.
 func (c *compiler) explain(ctx context.Context, s *ast.Explain) (Compiled, error) {
 	if slices.Contains(strings.Fields(s.Mode), "analyze") {
-		return nil, unsupportedAt(s.Pos, "EXPLAIN ANALYZE")
+		return c.explainAnalyze(ctx, s)
 	}
 	env := *c.env
 	env.Sink = func([]schema.Field) outputformat.Spec { return resultSink{} }

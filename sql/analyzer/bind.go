@@ -2,8 +2,6 @@ package analyzer
 
 import (
 	"context"
-	"errors"
-	"strconv"
 	"strings"
 
 	"github.com/skepdb/skep/internal/fault"
@@ -235,9 +233,6 @@ func member(pos ast.Pos, base plan.Expr, name string) (plan.Expr, error) {
 
 // function applies a scalar function to bound arguments.
 func (b *binder) function(pos ast.Pos, name string, args ...plan.Expr) (plan.Expr, error) {
-	if name == "<=>" && len(args) == 2 && (noNumber(args[0], args[1]) || noNumber(args[1], args[0])) {
-		return truth(false), nil
-	}
 	sig, err := b.a.o.Functions.Resolve(name, typesOf(args), plan.Constants(args)...)
 	if err != nil {
 		folded, changed := b.folded(args)
@@ -254,17 +249,6 @@ func (b *binder) function(pos ast.Pos, name string, args ...plan.Expr) (plan.Exp
 		cast[i] = castTo(x, sig.Args[i])
 	}
 	return b.sized(pos, &plan.Call{Name: name, Args: cast, T: sig.Result})
-}
-
-// noNumber reports whether a is text that is no number, and b a number: they are never the
-// same, not even where b is NULL, as Hive finds when it reads the constant.
-func noNumber(a, b plan.Expr) bool {
-	l, ok := a.(*plan.Literal)
-	if !ok || l.Value.Null || !l.Value.Type.IsText() || !b.Type().IsNumeric() {
-		return false
-	}
-	_, err := strconv.ParseFloat(strings.TrimSpace(l.Value.S), 64)
-	return errors.Is(err, strconv.ErrSyntax)
 }
 
 // folded computes the arguments that are constant, for functions that want literals.

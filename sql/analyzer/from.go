@@ -102,7 +102,11 @@ func (a *Analyzer) namedTable(ctx context.Context, ref *ast.TableName, e *env) (
 			if alias == "" {
 				alias = parts[0].Name
 			}
-			return renamed(ref.Pos, n, inner, alias, cte.cols)
+			columns := cte.cols
+			for i := len(columns); columns != nil && i < len(inner.cols); i++ { // fewer names than columns: the others keep theirs
+				columns = append(columns[:i:i], ast.Ident{Name: inner.cols[i].name})
+			}
+			return renamed(ref.Pos, n, inner, alias, columns)
 		}
 	}
 	database, name, err := a.Qualify(ref.Name)
