@@ -155,13 +155,18 @@ func stepFrom(start evaluator, axis func(*Node) []*Node, test func(*Node) bool, 
 		var out []*Node
 		for _, n := range start(c).Nodes {
 			var found []*Node
-			for _, m := range axis(n) {
+			if *c.steps < 0 {
+				break
+			}
+			all := axis(n)
+			*c.steps -= len(all) + 1
+			for _, m := range all {
 				if test(m) {
 					found = append(found, m)
 				}
 			}
 			for _, p := range preds {
-				found = filter(found, p)
+				found = filter(c, found, p)
 			}
 			out = append(out, found...)
 		}
@@ -170,10 +175,10 @@ func stepFrom(start evaluator, axis func(*Node) []*Node, test func(*Node) bool, 
 }
 
 // filter keeps the nodes for which a predicate holds; a number means that position.
-func filter(nodes []*Node, pred evaluator) []*Node {
+func filter(c context, nodes []*Node, pred evaluator) []*Node {
 	var out []*Node
 	for i, n := range nodes {
-		v := pred(context{n, i + 1, len(nodes)})
+		v := pred(context{n, i + 1, len(nodes), c.steps})
 		if v.Type == Number && v.Number == float64(i+1) || v.Type != Number && v.ToBool() {
 			out = append(out, n)
 		}

@@ -15,6 +15,7 @@ type Expr struct{ eval evaluator }
 type context struct {
 	node           *Node
 	position, size int
+	steps          *int // how many nodes may still be looked at
 }
 
 type evaluator func(c context) Value
@@ -35,8 +36,19 @@ func Compile(text string) (*Expr, error) {
 	return &Expr{e}, nil
 }
 
-// Evaluate evaluates the expression at the root of a document.
-func (e *Expr) Evaluate(root *Node) Value { return e.eval(context{root, 1, 1}) }
+// maxSteps bounds an evaluation: predicates in predicates take time exponential in their depth.
+const maxSteps = 10_000_000
+
+// Evaluate evaluates the expression at the root of a document. It fails when that would take too
+// long.
+func (e *Expr) Evaluate(root *Node) (Value, error) {
+	steps := maxSteps
+	v := e.eval(context{root, 1, 1, &steps})
+	if steps < 0 {
+		return Value{}, fmt.Errorf("the expression looks at more than %d nodes", maxSteps)
+	}
+	return v, nil
+}
 
 type tokenKind uint8
 
@@ -263,7 +275,7 @@ func (p *parser) path() (evaluator, error) {
 			return nil, err
 		}
 		inner := start
-		start = func(c context) Value { return Value{Nodes: filter(inner(c).Nodes, pred)} }
+		start = func(c context) Value { return Value{Nodes: filter(c, inner(c).Nodes, pred)} }
 	}
 	if p.accept(operator, "/") {
 		return p.steps(start)

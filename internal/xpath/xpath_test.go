@@ -22,9 +22,17 @@ func TestEvaluate(t *testing.T) {
 			t.Errorf("%s: %v", expr, err)
 			continue
 		}
-		if got := e.Evaluate(root).ToString(); got != want {
-			t.Errorf("%s is %q, want %q", expr, got, want)
+		v, err := e.Evaluate(root)
+		if got := v.ToString(); err != nil || got != want {
+			t.Errorf("%s is %q, %v, want %q", expr, got, err, want)
 		}
+	}
+	slow, err := Compile("//node()[//node()[//node()[//node()[//node()[//node()[//node()[//z]]]]]]]")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := slow.Evaluate(root); err == nil {
+		t.Error("an evaluation without end")
 	}
 	for _, bad := range []string{"", "a/", "a[", "f(x)", "'open", "a b", "1 +", "unknown::a", "//", "a//", "count()"} {
 		if _, err := Compile(bad); err == nil {
@@ -50,7 +58,10 @@ func FuzzEvaluate(f *testing.F) {
 		if err != nil || len(doc) > 200 || len(expr) > 60 {
 			return
 		}
-		v := e.Evaluate(root)
+		v, err := e.Evaluate(root)
+		if err != nil {
+			return
+		}
 		v.ToString()
 		v.ToNumber()
 	})

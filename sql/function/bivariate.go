@@ -40,6 +40,9 @@ func addBivariate(r *Registry) {
 			if err := summable(args); err != nil {
 				return AggregateSignature{}, err
 			}
+			if k, ok := map[string]int{"regr_avgx": 1, "regr_avgy": 0}[name]; ok && args[k].Kind == schema.Decimal {
+				return averageOfPairs(args, k)
+			}
 			d := schema.DoubleType
 			return AggregateSignature{Args: []schema.Type{d, d}, Result: d, State: repeated(d, 6),
 				New: func() Accumulator { return &pairs{result: f} }}, nil
@@ -147,4 +150,41 @@ func (a *pairs) Result(from, to int) arrow.Array {
 		out[i] = v
 	}
 	return batch.NewFixed(arrow.PrimitiveTypes.Float64, out, m.valid)
+}
+
+// averageOfPairs is regr_avgx and regr_avgy of decimals: avg of one column where neither is
+// NULL.
+func averageOfPairs(args []schema.Type, k int) (AggregateSignature, error) {
+	s, err := bindAvg(args[k : k+1])
+	if err != nil {
+		return s, err
+	}
+	made := s.New
+	s.Args = args
+	s.New = func() Accumulator { return &oneOfPair{made(), k} }
+	return s, nil
+}
+
+type oneOfPair struct {
+	Accumulator
+	k int
+}
+
+func (a *oneOfPair) Update(groups, sel []int32, args []Vector, n int) error {
+	valid, null := validity(n, args)
+	if null {
+		return nil
+	}
+	v := args[a.k]
+	if valid != nil {
+		at := make([]int32, n)
+		for i := range at {
+			at[i] = -1
+			if batch.BitSet(valid, i) {
+				at[i] = int32(i & v.mask())
+			}
+		}
+		v = Vector{Array: batch.Gather(v.Array, at)}
+	}
+	return a.Accumulator.Update(groups, sel, []Vector{v}, n)
 }

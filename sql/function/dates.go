@@ -191,6 +191,9 @@ func addDates(r *Registry) {
 		})
 	})
 	r.add("add_months", func(args []schema.Type) (Signature, error) {
+		if len(args) == 3 {
+			return bindAddMonthsFormatted(args)
+		}
 		return dateFunction(args, 1, func(m moment, n int64) (int64, bool) {
 			y, mo, d := schema.CivilOf(m.days)
 			if addMonths(y, mo, 1, 1)-1 == m.days { // the last day stays the last day
@@ -467,6 +470,36 @@ func bindDateFormat(args []schema.Type) (Signature, error) {
 					return dst, false
 				}
 				return p.format(dst, clockTime{m.days, int(m.second), m.nanos, zone(c)}), true
+			}, nil
+		})}, nil
+}
+
+// bindAddMonthsFormatted is add_months(date, n, pattern): the date as text.
+func bindAddMonthsFormatted(args []schema.Type) (Signature, error) {
+	t, err := momentType(args[0])
+	if err != nil {
+		return Signature{}, err
+	}
+	if _, err := integer(args[1:2]); err != nil {
+		return Signature{}, err
+	}
+	if !args[2].IsText() && args[2].Kind != schema.Void {
+		return Signature{}, fault.Userf("the pattern must be text, not %s", args[2])
+	}
+	return Signature{Args: []schema.Type{t, schema.IntType, schema.StringType}, Result: schema.StringType,
+		Kernel: eachText(schema.StringType, func(c *Context, args []Vector) (func([]byte, int) ([]byte, bool), error) {
+			at, months, pattern, patterns := moments(c, t, args[0]), columnOf[int32](args[1]), textsOf(args[2]), newTimePatterns(c)
+			return func(dst []byte, i int) ([]byte, bool) {
+				m, n := at(i), int64(months.at(i))
+				p, err := patterns.get(pattern.at(i))
+				if !m.ok || err != nil || n <= -120000 || n >= 120000 {
+					return dst, false
+				}
+				y, mo, d := schema.CivilOf(m.days)
+				if addMonths(y, mo, 1, 1)-1 == m.days {
+					d = 31
+				}
+				return p.format(dst, clockTime{addMonths(y, mo, d, n), int(m.second), m.nanos, zone(c)}), true
 			}, nil
 		})}, nil
 }

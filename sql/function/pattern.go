@@ -405,7 +405,7 @@ func lineEnds(s []byte) bool {
 // backtracking returns the pattern for regexp2.
 func (p *pattern) backtracking() (*regexp2.Regexp, error) {
 	p.once.Do(func() {
-		p.slow, p.onceErr = regexp2.Compile(p.text)
+		p.slow, p.onceErr = regexp2.Compile(fromJava(p.text))
 		if p.onceErr != nil {
 			p.onceErr = fault.Userf("%q is not a regular expression: %w", p.text, p.onceErr)
 			return

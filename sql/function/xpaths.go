@@ -46,7 +46,10 @@ func (x *xpathRows) evaluate(i int) (v xpath.Value, ok bool, err error) {
 		}
 		x.root, x.text = root, string(s)
 	}
-	return c.expr.Evaluate(x.root), true, nil
+	if v, err = c.expr.Evaluate(x.root); err != nil {
+		return v, false, fault.Userf("%s: %w", p, err)
+	}
+	return v, true, nil
 }
 
 // addXPath registers the xpath functions. A document that isn't well-formed, or an
