@@ -14,9 +14,11 @@ import (
 	"github.com/skepdb/skep/internal/fault"
 	"github.com/skepdb/skep/jobs"
 	"github.com/skepdb/skep/jobs/artifact"
+	artifactserver "github.com/skepdb/skep/jobs/artifact/server"
 	"github.com/skepdb/skep/jobs/builtin"
 	"github.com/skepdb/skep/jobs/mapreduce"
 	"github.com/skepdb/skep/jobs/mapreduce/engine"
+	"github.com/skepdb/skep/storage/folder"
 	"github.com/skepdb/skep/worker/child"
 )
 
@@ -33,19 +35,38 @@ const keepLogs = 100
 // openPrograms returns what runs map/reduce programs, the built-in ones and
 // users'.
 func (n *Node) openPrograms() (*engine.Runner, error) {
-	first := n.own[0].folders[0]
-	n.artifacts = artifact.New(first.Path(artifactsDir))
-	n.children = &launcher{artifacts: n.artifacts, dir: first.Path(programsDir)}
-	n.logs = taskLogs{dir: first.Path(logsDir), keep: keepLogs}
-	// A process that was killed may have left them.
-	if err := os.RemoveAll(n.children.dir); err != nil {
-		return nil, fmt.Errorf("remove the folders of programs that have ended: %w", err)
-	}
-	var err error
-	if n.programs, err = engine.NewPrograms(builtin.Programs()...); err != nil {
+	r, err := newPrograms(n.own[0].folders[0])
+	if err != nil {
 		return nil, err
 	}
-	return &engine.Runner{Programs: n.programs, Logs: n.logs, Children: n.children}, nil
+	n.programs, n.artifacts, n.children, n.logs = r.Programs, r.artifacts, r.children, r.logs
+	if n.cluster != nil {
+		artifactserver.Register(n.cluster.rpc, n.artifacts)
+	}
+	return r.Runner, nil
+}
+
+// programs are what a process needs to run map/reduce programs.
+type programs struct {
+	*engine.Runner
+	artifacts *artifact.Store
+	children  *launcher
+	logs      taskLogs
+}
+
+func newPrograms(f *folder.Folder) (*programs, error) {
+	p := &programs{artifacts: artifact.New(f.Path(artifactsDir)), logs: taskLogs{dir: f.Path(logsDir), keep: keepLogs}}
+	p.children = &launcher{artifacts: p.artifacts, dir: f.Path(programsDir)}
+	// A process that was killed may have left them.
+	if err := os.RemoveAll(p.children.dir); err != nil {
+		return nil, fmt.Errorf("remove the folders of programs that have ended: %w", err)
+	}
+	known, err := engine.NewPrograms(builtin.Programs()...)
+	if err != nil {
+		return nil, err
+	}
+	p.Runner = &engine.Runner{Programs: known, Logs: p.logs, Children: p.children}
+	return p, nil
 }
 
 // launcher starts users' programs: engine.Launcher over worker/child.

@@ -19,7 +19,7 @@ import (
 	"github.com/skepdb/skep/inputformat/text"
 	"github.com/skepdb/skep/internal/fault"
 	"github.com/skepdb/skep/jobs"
-	"github.com/skepdb/skep/jobs/builtin"
+	artifactclient "github.com/skepdb/skep/jobs/artifact/client"
 	"github.com/skepdb/skep/jobs/mapreduce/engine"
 	"github.com/skepdb/skep/jobs/wire"
 	"github.com/skepdb/skep/outputformat"
@@ -161,17 +161,18 @@ func (w *workerProcess) start(ctx context.Context, identity rpc.Identity, dial r
 	}
 	w.exchange = shuffleclient.New(shuffleclient.Options{Local: w.shuffle, Workers: []cluster.WorkerID{own.worker},
 		Connect: func(address string) (shuffleclient.Conn, error) { return rpc.NewConn(address, dial) }})
-	programs, err := engine.NewPrograms(builtin.Programs()...)
+	programs, err := newPrograms(own.folders[0])
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
+	programs.artifacts.Fetch = artifactclient.New(w.master).Fetch
 	me := cluster.Worker{ID: own.worker, Name: identity.Name, Slots: o.slotsOf(1)}
 	o.identify(&me, address)
 	tables := outputtable.New(catalog, store)
 	tables.Logger = o.Logger
 	w.worker, err = worker.New(worker.Options{
 		Worker:  me,
-		Runners: jobs.Runners{"sql": operator.NewRunner(function.Builtin()), engine.Kind: &engine.Runner{Programs: programs}},
+		Runners: jobs.Runners{"sql": operator.NewRunner(function.Builtin()), engine.Kind: programs.Runner},
 		Inputs:  inputformat.Formats{"region": inputregion.New(store), "text": text.New(), "csv": csv.New(), "lines": lines.New()},
 		Outputs: outputformat.Formats{"table": tables, "text": outputtext.New(),
 			"resultset": resultset.New(resultset.Options{Exchange: w.exchange, Worker: own.worker, Address: address})},

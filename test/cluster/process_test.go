@@ -21,6 +21,8 @@ import (
 	"github.com/skepdb/skep/frontend"
 	"github.com/skepdb/skep/internal/fault"
 	"github.com/skepdb/skep/jobs"
+	"github.com/skepdb/skep/jobs/builtin"
+	"github.com/skepdb/skep/jobs/mapreduce"
 	"github.com/skepdb/skep/node"
 	"github.com/skepdb/skep/scheduler"
 	"github.com/skepdb/skep/sql/parser"
@@ -37,6 +39,9 @@ const (
 var seeds = flag.Int("seeds", 3, "runs of each test that kills processes")
 
 func TestMain(m *testing.M) {
+	if os.Getenv(mapreduce.ChildVariable) != "" {
+		mapreduce.Main(builtin.WordCount()) // a user's program, in a child process
+	}
 	if spec := os.Getenv(childVariable); spec != "" {
 		os.Exit(child(spec))
 	}
