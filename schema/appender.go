@@ -42,7 +42,12 @@ type Appender struct {
 	// children are the appenders of a nested value's parts: array 1, map 2, struct
 	// as many as fields, union its tag (tinyint) and its alternatives.
 	children []*Appender
+	form     *CellForm // of nested cells; nil: Hive's default
 }
+
+// SetCellForm says how the cells of a nested type lie in the file. Escapes in
+// them must not have been undone.
+func (a *Appender) SetCellForm(f *CellForm) { a.form = f }
 
 // NewAppender returns an appender of arrays with about capacity elements. The
 // type must have an Arrow form.
@@ -258,11 +263,13 @@ func (a *Appender) AppendCells(data []byte, cells []Cell, bad []int32) []int32 {
 			a.appendBytes(parseBinary(data[c.Start : c.Start+c.Len]))
 		}
 	case Array, Map, Struct, Union:
-		f := NewCellForm(2, 3, 0, `\N`)
+		if a.form == nil {
+			a.form = NewCellForm(2, 3, 0, `\N`)
+		}
 		for i, c := range cells {
 			if c.Len < 0 {
 				a.appendNull()
-			} else if !a.AppendNested(data[c.Start:c.Start+c.Len], f) {
+			} else if !a.AppendNested(data[c.Start:c.Start+c.Len], a.form) {
 				bad = append(bad, int32(i))
 			}
 		}

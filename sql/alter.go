@@ -197,9 +197,6 @@ func dropConstraint(name *ast.Ident, t *catalog.Table) error {
 
 // checkNewColumn refuses what can't be a column of a table.
 func checkNewColumn(def ast.ColumnDef, t *catalog.Table) error {
-	if !def.Type.Type.IsPrimitive() && t.Kind != catalog.External {
-		return unsupportedAt(def.Type.Pos, "columns of type "+def.Type.Type.String())
-	}
 	if t.AllColumns().Index(def.Name.Name) >= 0 {
 		return userError(def.Pos, fault.StateSyntax, "", "table %s has a column %s already", t.Name, strings.ToLower(def.Name.Name))
 	}

@@ -125,9 +125,6 @@ func tableColumns(s *ast.CreateTable, t *catalog.Table) error {
 			if err != nil {
 				return err
 			}
-			if !column.Type.IsPrimitive() && t.Kind != catalog.External {
-				return unsupportedAt(def.Type.Pos, "columns of type "+column.Type.String())
-			}
 			t.Columns = append(t.Columns, column)
 		}
 	}
@@ -329,9 +326,6 @@ func (c *compiler) createAs(ctx context.Context, s *ast.CreateTable, out *Create
 		seen[name] = true
 		if _, ok := partition[i]; ok {
 			continue
-		}
-		if !f.Type.IsPrimitive() {
-			return unsupportedAt(s.As.Pos, "columns of type "+f.Type.String())
 		}
 		order = append(order, i)
 		t.Columns = append(t.Columns, schema.Column{Name: name, Type: f.Type})

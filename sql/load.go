@@ -41,6 +41,8 @@ type Files struct {
 	Delimiter   string // one byte; "" = the format's default
 	Quote       string // CSV, one byte; "" = "
 	Escape      string // one byte; "" = none
+	Items       string // between the parts of a nested value, one byte; "" = \x02
+	MapKeys     string // between key and value of a map, one byte; "" = \x03
 	NullText    string // what NULL is written as; "" = \N
 	EmptyIsNull bool   // an empty field is NULL
 	SkipHeader  int    // lines at the start of each file
@@ -134,7 +136,7 @@ func (c *compiler) load(ctx context.Context, s *ast.Load) (Load, error) {
 	if len(static) < len(t.PartitionColumns) { // the rest is in the lines
 		columns = slices.Concat(t.Columns, t.PartitionColumns[len(static):])
 	}
-	f := Files{Paths: paths, Columns: columns, CSV: t.RowFormat.CSV, Delimiter: t.RowFormat.FieldDelimiter, Escape: t.RowFormat.Escape, NullText: t.RowFormat.NullText}
+	f := Files{Paths: paths, Columns: columns, CSV: t.RowFormat.CSV, Delimiter: t.RowFormat.FieldDelimiter, Escape: t.RowFormat.Escape, Items: t.RowFormat.CollectionDelim, MapKeys: t.RowFormat.MapKeyDelim, NullText: t.RowFormat.NullText}
 	if !f.CSV && f.Delimiter == "" {
 		f.Delimiter = "\x01"
 	}

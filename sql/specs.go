@@ -43,7 +43,7 @@ func (formatSpecs) Files(f Files) (inputformat.Spec, error) {
 }
 
 func textSpec(f Files) text.Spec {
-	return text.Spec{Paths: f.Paths, Columns: f.Columns, Out: f.Out, Delimiter: f.Delimiter, Escape: f.Escape, NullText: f.NullText,
+	return text.Spec{Paths: f.Paths, Columns: f.Columns, Out: f.Out, Delimiter: f.Delimiter, Escape: f.Escape, Items: f.Items, MapKeys: f.MapKeys, NullText: f.NullText,
 		EmptyIsNull: f.EmptyIsNull, SkipHeader: f.SkipHeader, RejectPath: f.Reject,
 		OnError: map[OnError]text.OnError{Null: text.Null, Abort: text.Abort, Skip: text.Skip}[f.OnError]}
 }

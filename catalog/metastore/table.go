@@ -235,9 +235,6 @@ func completeTable(t *catalog.Table) error {
 		if err := number(c); err != nil {
 			return err
 		}
-		if !c.Type.IsPrimitive() && t.Kind != catalog.View {
-			return fault.Unsupportedf("table %s, column %s: columns of type %s", t.TableName, c.Name, c.Type)
-		}
 	}
 	for i := range t.PartitionColumns {
 		c := &t.PartitionColumns[i]

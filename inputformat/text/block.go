@@ -35,6 +35,9 @@ type Block struct {
 	// CountFields: the number of fields must be known even where they aren't
 	// wanted.
 	CountFields bool
+	// Raw is, by slot, whether a field keeps its escapes: those in nested values
+	// are undone part by part.
+	Raw []bool
 
 	cells   [][]schema.Cell // by slot, then by row
 	records []span
@@ -58,7 +61,7 @@ type malformedRow struct {
 const firstRoom = 1024
 
 func newBlock(slot []int32, columns int, countFields bool) *Block {
-	b := &Block{Slot: slot, CountFields: countFields, cells: make([][]schema.Cell, columns)}
+	b := &Block{Slot: slot, CountFields: countFields, cells: make([][]schema.Cell, columns), Raw: make([]bool, columns)}
 	b.grow(firstRoom)
 	return b
 }
@@ -232,7 +235,7 @@ func (d *delimited) escaped(b *Block, start, end int) {
 			switch {
 			case d.o.IsNull(b.Data[at:stop]):
 				c.Len = -1
-			case rewrite:
+			case rewrite && !b.Raw[b.Slot[field]]:
 				out := b.Rewrite()
 				for i := at; i < stop; i++ {
 					if b.Data[i] == d.o.Escape && i+1 < stop {

@@ -52,8 +52,21 @@ func newReader(spec Spec, tok Tokenizer, body Body) (*reader, error) {
 	r.block = newBlock(slot[:wanted], len(spec.Out), strict)
 	r.size = int(min(bufferBytes, r.left))
 	r.block.Data = make([]byte, 0, r.size)
-	for _, c := range spec.Out {
-		r.out = append(r.out, schema.NewAppender(c.Type, firstRoom))
+	o, err := spec.Options(0)
+	if err != nil {
+		return nil, errors.Join(err, in.Close())
+	}
+	var form *schema.CellForm // of all nested columns
+	for i, c := range spec.Out {
+		a := schema.NewAppender(c.Type, firstRoom)
+		if c.Type.IsNested() {
+			if form == nil {
+				form = schema.NewCellForm(o.Items, o.MapKeys, o.Escape, string(o.NullText))
+			}
+			a.SetCellForm(form)
+			r.block.Raw[i] = true
+		}
+		r.out = append(r.out, a)
 	}
 	if spec.OnError == Skip && spec.RejectPath != "" {
 		r.reject = newRejects(spec.RejectPath, body)

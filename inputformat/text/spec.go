@@ -65,6 +65,8 @@ type Spec struct {
 	Out         schema.Columns
 	Delimiter   string // one byte; "" = \x01, in package csv a comma
 	Escape      string // one byte; the byte after it loses its meaning; "" = none
+	Items       string // one byte, between the parts of a nested value; "" = \x02
+	MapKeys     string // one byte, between key and value of a map; "" = \x03
 	NullText    string // a field of this text is NULL; "" = \N
 	EmptyIsNull bool   // an empty field is NULL; a quoted one isn't
 	SkipHeader  int    // records at the start of each file that aren't data
@@ -104,6 +106,8 @@ type Options struct {
 	Delimiter   byte
 	Escape      byte // meaningless unless HasEscape
 	HasEscape   bool
+	Items       byte
+	MapKeys     byte
 	NullText    []byte
 	EmptyIsNull bool
 	SkipBlank   bool // empty lines aren't records
@@ -111,8 +115,14 @@ type Options struct {
 
 // Options checks s and fills in defaults.
 func (s Spec) Options(delimiter byte) (Options, error) {
-	o := Options{Delimiter: delimiter, NullText: []byte(`\N`), EmptyIsNull: s.EmptyIsNull, SkipBlank: s.OnError != Null && len(s.Columns) > 1}
+	o := Options{Delimiter: delimiter, Items: 2, MapKeys: 3, NullText: []byte(`\N`), EmptyIsNull: s.EmptyIsNull, SkipBlank: s.OnError != Null && len(s.Columns) > 1}
 	if err := oneByte("delimiter", s.Delimiter, &o.Delimiter); err != nil {
+		return o, err
+	}
+	if err := oneByte("collection delimiter", s.Items, &o.Items); err != nil {
+		return o, err
+	}
+	if err := oneByte("map key delimiter", s.MapKeys, &o.MapKeys); err != nil {
 		return o, err
 	}
 	if s.Escape != "" {
