@@ -3,6 +3,7 @@ package sql
 import (
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"net/url"
 	"os"
@@ -132,6 +133,9 @@ func (c *compiler) load(ctx context.Context, s *ast.Load) (Load, error) {
 	if err != nil {
 		return Load{}, analyzer.At(s.PathPos, err)
 	}
+	if err := checkText(t, paths); err != nil {
+		return Load{}, analyzer.At(s.PathPos, err)
+	}
 	columns := t.Columns
 	if len(static) < len(t.PartitionColumns) { // the rest is in the lines
 		columns = slices.Concat(t.Columns, t.PartitionColumns[len(static):])
@@ -165,6 +169,33 @@ func (c *compiler) paths(ctx context.Context, s *ast.Load) ([]string, error) {
 		return c.env.Local(ctx, s.Path)
 	}
 	return ListFiles(c.env.Base, s.Path)
+}
+
+// magics are how files of formats that are not text begin.
+var magics = []struct{ format, magic string }{{"ORC", "ORC"}, {"Parquet", "PAR1"}, {"SequenceFile", "SEQ"}, {"RCFile", "RCF"}, {"Avro", "Obj\x01"}}
+
+// checkText refuses files that aren't text, and a table whose files aren't.
+func checkText(t *catalog.Table, paths []string) error {
+	for _, path := range paths {
+		head := make([]byte, 8)
+		f, err := os.Open(path)
+		if err != nil {
+			return nil // reading it says why
+		}
+		n, _ := io.ReadFull(f, head)
+		if err := f.Close(); err != nil {
+			return fault.Userf("%s: %w", path, err)
+		}
+		for _, m := range magics {
+			if strings.HasPrefix(string(head[:n]), m.magic) {
+				return fault.Unsupportedf("loading %s files (%s)", m.format, path)
+			}
+		}
+		if !textFiles(t) && n > 0 {
+			return fault.Userf("table %s is STORED AS %s, but %s is not such a file", t.Name, t.StoredAs, path)
+		}
+	}
+	return nil
 }
 
 // ListFiles lists the files that a LOAD DATA names: a file, all files of a folder,
@@ -218,7 +249,7 @@ func ListFiles(base, named string) ([]string, error) {
 		return nil, fault.Userf("there is no file to load in '%s'", named)
 	}
 	for _, f := range out {
-		if ext := strings.ToLower(filepath.Ext(f)); ext == ".bz2" || ext == ".xz" || ext == ".zip" || ext == ".zst" {
+		if ext := strings.ToLower(filepath.Ext(f)); ext == ".xz" || ext == ".zip" || ext == ".snappy" || ext == ".lzo" {
 			return nil, fault.Unsupportedf("loading compressed files (%s)", f)
 		}
 	}

@@ -2,7 +2,9 @@ package text
 
 import (
 	"bytes"
+	"compress/bzip2"
 	"compress/gzip"
+	"compress/zlib"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +15,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/klauspost/compress/zstd"
+	"github.com/pierrec/lz4/v4"
 	"github.com/skepdb/skep/internal/fault"
 	"github.com/skepdb/skep/internal/nearest"
 )
@@ -25,7 +29,28 @@ type file struct {
 	Number  int // its position among the files
 }
 
-func (f file) compressed() bool { return strings.HasSuffix(strings.ToLower(f.Path), ".gz") }
+// decompressors are the endings of compressed files' names, as Hadoop's codecs
+// have them, and their readers.
+func decompressor(path string) func(io.Reader) (io.Reader, error) {
+	switch strings.ToLower(filepath.Ext(path)) {
+	case ".gz", ".gzip":
+		return func(r io.Reader) (io.Reader, error) { return gzip.NewReader(r) }
+	case ".bz2":
+		return func(r io.Reader) (io.Reader, error) { return bzip2.NewReader(r), nil }
+	case ".deflate":
+		return func(r io.Reader) (io.Reader, error) { return zlib.NewReader(r) }
+	case ".zst":
+		return func(r io.Reader) (io.Reader, error) {
+			// One goroutine: the reader is dropped without being closed.
+			return zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(1<<30))
+		}
+	case ".lz4":
+		return func(r io.Reader) (io.Reader, error) { return lz4.NewReader(r), nil }
+	}
+	return nil
+}
+
+func (f file) compressed() bool { return decompressor(f.Path) != nil }
 
 // findFiles expands paths, in their order; the files of a folder or pattern by
 // name.
@@ -147,9 +172,9 @@ func (f file) position(h *os.File, from int64) (io.Reader, error) {
 	if f.Size == 0 {
 		return bytes.NewReader(nil), nil
 	}
-	z, err := gzip.NewReader(h)
+	z, err := decompressor(f.Path)(h)
 	if err != nil {
-		return nil, fault.Userf("%s is not a gzip file: %w", f.Path, err)
+		return nil, fault.Userf("%s is not what its name says, a %s file: %w", f.Path, strings.TrimPrefix(filepath.Ext(f.Path), "."), err)
 	}
 	if _, err := io.CopyN(io.Discard, z, from); err != nil {
 		return nil, f.readError(err)

@@ -6,7 +6,8 @@
 // A line ends at "\n" or "\r\n" (a "\r" elsewhere is data), the last one also
 // at the end of the file. A byte order mark at the start of a file is skipped.
 // Files are cut into splits at ends of records only, so every record belongs to
-// exactly one split. Files named *.gz are decompressed, and not cut.
+// exactly one split. Files named *.gz, *.bz2,
+// *.deflate, *.zst or *.lz4 are decompressed, and not cut.
 //
 // # Cells that can't be read
 //
