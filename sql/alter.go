@@ -79,9 +79,9 @@ func (c *compiler) alter(ctx context.Context, s *ast.AlterTable, t *catalog.Tabl
 		t.Database, t.TableName = database, name
 		return nil
 	case *ast.AlterColumns:
-		return c.alterColumns(a, t)
+		return c.alterColumns(ctx, a, t)
 	case *ast.AlterChange:
-		return c.changeColumn(a, t)
+		return c.changeColumn(ctx, a, t)
 	case *ast.AlterPartitionColumn:
 		i := t.PartitionColumns.Index(a.Column.Name.Name)
 		if i < 0 {
@@ -205,7 +205,7 @@ func checkNewColumn(def ast.ColumnDef, t *catalog.Table) error {
 
 // alterColumns adds columns, or replaces all of them. A column that keeps its
 // name keeps its values; one that comes back later has none.
-func (c *compiler) alterColumns(a *ast.AlterColumns, t *catalog.Table) error {
+func (c *compiler) alterColumns(ctx context.Context, a *ast.AlterColumns, t *catalog.Table) error {
 	old := t.Columns
 	if a.Replace {
 		t.Columns = nil
@@ -216,10 +216,11 @@ func (c *compiler) alterColumns(a *ast.AlterColumns, t *catalog.Table) error {
 		}
 		col := columnOf(def)
 		if i := old.Index(col.Name); a.Replace && i >= 0 {
-			if err := c.checkTypeChange(def.Type.Pos, old[i], col.Type); err != nil {
+			id, err := c.changedColumn(ctx, def.Type.Pos, t, old[i], col.Type)
+			if err != nil {
 				return err
 			}
-			col.ID, col.NotNull = old[i].ID, old[i].NotNull
+			col.ID, col.NotNull = id, old[i].NotNull
 		}
 		t.Columns = append(t.Columns, col)
 		if err := c.constraints(t, def.Constraints); err != nil {
@@ -266,6 +267,34 @@ func (c *compiler) checkTypeChange(pos ast.Pos, old schema.Column, to schema.Typ
 	return nil
 }
 
+// changedColumn returns the id of a column that gets another type: its own where
+// the values that are stored can be read as the new type; a new one in a table that
+// holds no rows.
+func (c *compiler) changedColumn(ctx context.Context, pos ast.Pos, t *catalog.Table, old schema.Column, to schema.Type) (schema.ColumnID, error) {
+	if err := c.checkTypeChange(pos, old, to); err != nil {
+		return 0, err
+	}
+	switch from := old.Type; {
+	case from.Equal(to), t.Kind != catalog.Managed, isText(from) && isText(to) && to.Kind == schema.String,
+		from.Kind == schema.Decimal && to.Kind == schema.Decimal && from.Scale == to.Scale && from.Precision <= to.Precision,
+		isText(from) && from.Kind == to.Kind && from.Length <= to.Length:
+		return old.ID, nil
+	}
+	if c.env.Stats == nil {
+		return 0, nil
+	}
+	regions, err := c.env.Stats.Regions(ctx, &t.Table)
+	if err != nil {
+		return 0, err
+	}
+	for _, r := range regions {
+		if r.Segments > 0 || r.DeltaBytes > 0 || r.Rows > 0 {
+			return 0, unsupportedAt(pos, "changing column "+old.Name+" of a table with rows from "+old.Type.String()+" to "+to.String())
+		}
+	}
+	return 0, nil
+}
+
 // widens reports whether Hive lets a column change from one type to another:
 // every value has an image.
 func widens(from, to schema.Type) bool {
@@ -288,7 +317,7 @@ func isText(t schema.Type) bool {
 }
 
 // changeColumn renames, retypes or moves a column.
-func (c *compiler) changeColumn(a *ast.AlterChange, t *catalog.Table) error {
+func (c *compiler) changeColumn(ctx context.Context, a *ast.AlterChange, t *catalog.Table) error {
 	i := t.Columns.Index(a.From.Name)
 	if i < 0 {
 		hint := nearest.Hint(a.From.Name, columnNames(t.Columns))
@@ -302,10 +331,11 @@ func (c *compiler) changeColumn(a *ast.AlterChange, t *catalog.Table) error {
 	if other := t.AllColumns().Index(col.Name); other >= 0 && other != i {
 		return userError(a.To.Pos, fault.StateSyntax, "", "table %s has a column %s already", t.Name, col.Name)
 	}
-	if err := c.checkTypeChange(a.To.Type.Pos, old, col.Type); err != nil {
+	id, err := c.changedColumn(ctx, a.To.Type.Pos, t, old, col.Type)
+	if err != nil {
 		return err
 	}
-	if col.ID, col.NotNull = old.ID, old.NotNull; !a.To.HasComment {
+	if col.ID, col.NotNull = id, old.NotNull; !a.To.HasComment {
 		col.Comment = old.Comment
 	}
 	if !old.Type.Equal(col.Type) && slices.ContainsFunc(t.Key, func(k storage.KeyColumn) bool { return k.Column == old.ID }) {
@@ -494,7 +524,7 @@ func (c *compiler) moving(ctx context.Context, t, from *catalog.Table, p *catalo
 	}
 	var n plan.Node = scan
 	all := from.AllColumns()
-	for i, v := range p.Values {
+	for i, v := range shownValues(p.Values) {
 		at := len(from.Columns) + i
 		n = &plan.Filter{Input: n, Cond: &plan.Call{Name: "<=>", T: schema.BooleanType,
 			Args: []plan.Expr{&plan.Column{Index: at, Name: all[at].Name, T: all[at].Type}, &plan.Literal{Value: v}}}}

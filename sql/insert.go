@@ -106,7 +106,7 @@ func (c *compiler) insertIsThere(ctx context.Context, s *ast.Insert) (bool, erro
 // insert compiles an INSERT into a table or a directory.
 func (c *compiler) insert(ctx context.Context, s *ast.Insert) (*Query, plan.Node, error) {
 	if s.Directory != nil {
-		return nil, nil, unsupportedAt(s.Directory.Pos, "INSERT OVERWRITE DIRECTORY")
+		return c.insertDirectory(ctx, s)
 	}
 	t, err := c.writable(ctx, s.Table)
 	if err != nil {

@@ -80,6 +80,9 @@ func (c *compiler) partitionValue(col schema.Column, v ast.PartitionValue) (sche
 		switch {
 		case l.Value.Null:
 			return schema.NullOf(col.Type), nil
+		case col.Type.Kind == schema.Boolean:
+			// Every text is a boolean, by CAST.
+			return c.constant(v.Pos, &ast.Literal{Pos: v.Pos, Value: schema.Datum{Type: schema.StringType, S: v.Text}}, col.Type)
 		case l.Value.Type.Kind == schema.String || isPlainNumber(v.Text):
 			d, ok := schema.ParseText(col.Type, []byte(v.Text))
 			if !ok {

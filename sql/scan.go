@@ -2,8 +2,10 @@ package sql
 
 import (
 	"context"
+	"slices"
 
 	"github.com/skepdb/skep/catalog"
+	"github.com/skepdb/skep/schema"
 	"github.com/skepdb/skep/sql/optimizer"
 	"github.com/skepdb/skep/sql/plan"
 	"github.com/skepdb/skep/storage"
@@ -31,8 +33,27 @@ func (c *compiler) scan(ctx context.Context, t *catalog.Table) (*plan.Scan, erro
 		s.PartitionColumns, s.AllPartitions = t.PartitionColumns, len(parts)
 		s.Partitions = make([]storage.Partition, len(parts))
 		for i, p := range parts {
-			s.Partitions[i] = storage.Partition{ID: p.ID, Values: p.Values}
+			s.Partitions[i] = storage.Partition{ID: p.ID, Values: shownValues(p.Values)}
 		}
 	}
 	return &plan.Scan{Spec: s, Rows: rows}, nil
+}
+
+// shownValues are a partition's values as queries see them: in the default
+// partition a text column has the name of that partition, as in Hive, others are
+// NULL.
+func shownValues(values []schema.Datum) []schema.Datum {
+	var out []schema.Datum
+	for i, v := range values {
+		if v.Null && isText(v.Type) {
+			if out == nil {
+				out = slices.Clone(values)
+			}
+			out[i] = schema.Datum{Type: v.Type, S: catalog.DefaultPartition}
+		}
+	}
+	if out == nil {
+		return values
+	}
+	return out
 }

@@ -116,11 +116,15 @@ type Transaction struct {
 	Drop *DropPartitions
 }
 
-// Join makes a query a part of a transaction of several.
+// Join makes a query a part of a transaction of several. One that writes a directory
+// stays on its own: files are in place when its job ends.
 func (q *Query) Join(txn storage.TxnID, part int) error {
 	w, ok := q.Plan.(*plan.Write)
 	if !ok {
 		return fault.Bugf("sql: the plan of a write is a %T", q.Plan)
+	}
+	if q.Table == nil {
+		return nil
 	}
 	spec, ok := w.Spec.(table.Spec)
 	if !ok {

@@ -167,6 +167,11 @@ func (x *session) end() {
 	for _, o := range ops {
 		o.close()
 	}
+	if x.s != nil {
+		if err := x.s.Close(context.WithoutCancel(x.ctx)); err != nil {
+			x.server.o.Logger.Warn("temporary tables of a session are left", "session", x.id, "error", err)
+		}
+	}
 	_ = os.RemoveAll(x.dir) // what stays goes at the next start
 }
 

@@ -110,7 +110,7 @@ var table = []row{
 	{"sql/analyzer", "catalog internal/fault internal/nearest schema sql/ast sql/function sql/plan"},
 	{"sql/optimizer", "internal/fault schema sql/plan storage storage/rowkey"},
 	{"sql/stage", "batch inputformat internal/fault jobs sql/optimizer sql/plan"},
-	{"sql", "batch catalog inputformat inputformat/csv inputformat/region inputformat/text internal/fault internal/nearest jobs outputformat outputformat/table schema sql/analyzer sql/ast sql/function sql/optimizer sql/parser sql/plan sql/stage storage"},
+	{"sql", "batch catalog inputformat inputformat/csv inputformat/region inputformat/text internal/fault internal/nearest jobs outputformat outputformat/table outputformat/text schema sql/analyzer sql/ast sql/function sql/optimizer sql/parser sql/plan sql/stage storage"},
 
 	// Doors for people and programs.
 	{"export", "batch internal/fault internal/nearest outputformat/text schema"},

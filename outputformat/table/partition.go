@@ -118,8 +118,9 @@ func (p *partitioner) ask(ctx context.Context, cols []arrow.Array, rows []int32)
 		values[i] = make([]schema.Datum, len(cols))
 		for c, a := range cols {
 			v := schema.FromArrow(a, int(row), parts.Columns[c].Type)
-			if !v.Null && v.S == "" && parts.Columns[c].Type.Kind == schema.String {
-				v = schema.NullOf(v.Type) // the default partition has both
+			if kind := parts.Columns[c].Type.Kind; !v.Null && (v.S == "" || v.S == catalog.DefaultPartition) &&
+				(kind == schema.String || kind == schema.Varchar || kind == schema.Char) {
+				v = schema.NullOf(v.Type) // the default partition has them all
 			}
 			values[i][c] = v
 		}

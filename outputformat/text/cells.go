@@ -19,12 +19,22 @@ const (
 	// CSV is that of RFC 4180 with "\n" line ends: cells with a comma, quote or
 	// line break are quoted; NULL is an empty cell, the empty string is "".
 	CSV Style = "csv"
+	// Text is what Hive's LazySimpleSerDe writes: see Delimited.
+	Text Style = "txt"
 )
+
+// Delimited says how rows look in style Text. The zero value is Hive's default: ^A
+// between cells, NULL is \N, nothing is escaped.
+type Delimited struct {
+	Field  string // one byte; "" = \x01
+	Escape string // one byte, put before itself, the delimiter and line ends; "" = none
+	Null   *string
+}
 
 // ParseStyle reads the name of a style.
 func ParseStyle(name string) (Style, error) {
 	switch s := Style(name); s {
-	case TSV, CSV:
+	case TSV, CSV, Text:
 		return s, nil
 	}
 	return "", fault.Userf("format %q: want tsv or csv", name)
@@ -35,6 +45,24 @@ type Encoder struct {
 	style  Style
 	fields []schema.Field
 	cell   []byte
+	field  byte // of style Text
+	escape string
+	null   string
+}
+
+// NewDelimitedEncoder returns an encoder of style Text.
+func NewDelimitedEncoder(d Delimited, fields []schema.Field) (*Encoder, error) {
+	e := &Encoder{style: Text, fields: fields, field: 1, escape: d.Escape, null: `\N`}
+	if len(d.Field) > 1 || len(d.Escape) > 1 {
+		return nil, fault.Userf("text output: a delimiter %q or escape character %q of more than one byte", d.Field, d.Escape)
+	}
+	if d.Field != "" {
+		e.field = d.Field[0]
+	}
+	if d.Null != nil {
+		e.null = *d.Null
+	}
+	return e, nil
 }
 
 // NewEncoder returns an encoder of rows with these fields.
@@ -68,8 +96,11 @@ func (e *Encoder) Append(dst []byte, b *batch.Batch) ([]byte, error) {
 			a := b.Columns[i]
 			if a.IsNull(row) || f.Type.Kind == schema.Void {
 				dst = e.separate(dst, i)
-				if e.style == TSV {
+				switch e.style {
+				case TSV:
 					dst = append(dst, `\N`...)
+				case Text:
+					dst = append(dst, e.null...)
 				}
 				continue
 			}
@@ -87,6 +118,8 @@ func (e *Encoder) separate(dst []byte, i int) []byte {
 		return dst
 	case e.style == CSV:
 		return append(dst, ',')
+	case e.style == Text:
+		return append(dst, e.field)
 	}
 	return append(dst, '\t')
 }
@@ -94,6 +127,24 @@ func (e *Encoder) separate(dst []byte, i int) []byte {
 // append appends e.cell as the i-th cell of a line.
 func (e *Encoder) append(dst []byte, i int) []byte {
 	dst = e.separate(dst, i)
+	if e.style == Text {
+		if e.escape == "" {
+			return append(dst, e.cell...)
+		}
+		for _, c := range e.cell {
+			switch c {
+			case e.field, e.escape[0]:
+				dst = append(dst, e.escape[0], c)
+			case '\n':
+				dst = append(dst, e.escape[0], 'n')
+			case '\r':
+				dst = append(dst, e.escape[0], 'r')
+			default:
+				dst = append(dst, c)
+			}
+		}
+		return dst
+	}
 	if e.style == CSV {
 		if len(e.cell) > 0 && bytes.IndexAny(e.cell, "\",\r\n") < 0 {
 			return append(dst, e.cell...)

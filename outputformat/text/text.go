@@ -33,9 +33,11 @@ const SuccessFile = "_SUCCESS"
 
 // Spec says where to write, and how.
 type Spec struct {
-	Dir    string // an absolute path that all workers see
-	Style  Style
-	Header bool // each file begins with the names of the columns
+	Dir   string // an absolute path that all workers see
+	Style Style
+	// Delimited is of style Text.
+	Delimited Delimited
+	Header    bool // each file begins with the names of the columns
 	// Overwrite replaces a directory that is there. Otherwise it must not exist,
 	// or be empty.
 	Overwrite bool
@@ -47,6 +49,13 @@ func (s Spec) Format() string { return Name }
 
 // Describe implements outputformat.Spec.
 func (s Spec) Describe() string { return fmt.Sprintf("%s files in %s", s.Style, s.Dir) }
+
+func (s Spec) encoder(fields []schema.Field) (*Encoder, error) {
+	if s.Style == Text {
+		return NewDelimitedEncoder(s.Delimited, fields)
+	}
+	return NewEncoder(s.Style, fields)
+}
 
 // staging is where attempts write.
 func (s Spec) staging() string {
@@ -146,7 +155,7 @@ func (Format) Open(_ context.Context, s outputformat.Spec, fields []schema.Field
 	if err != nil {
 		return nil, err
 	}
-	e, err := NewEncoder(spec.Style, fields)
+	e, err := spec.encoder(fields)
 	if err != nil {
 		return nil, err
 	}
@@ -168,7 +177,9 @@ func (Format) Open(_ context.Context, s outputformat.Spec, fields []schema.Field
 }
 
 // writeError: elsewhere, or later, there may be room.
-func writeError(dir string, err error) error { return fault.Retryablef("write output %s: %w", dir, err) }
+func writeError(dir string, err error) error {
+	return fault.Retryablef("write output %s: %w", dir, err)
+}
 
 type writer struct {
 	spec    Spec
