@@ -25,14 +25,14 @@ type Region struct {
 
 // Regions returns the table's regions, by key.
 func (t *Table) Regions(ctx context.Context) ([]Region, error) {
-	stats, err := t.client.node.Store().Regions(ctx, &t.def.Table)
+	stats, err := t.client.engine.Store().Regions(ctx, &t.def.Table)
 	if err != nil {
 		return nil, err
 	}
 	out := make([]Region, len(stats))
 	for i, s := range stats {
 		out[i] = Region{ID: uint64(s.ID), Start: t.showKey(s.Range.Start), End: t.showKey(s.Range.End), Worker: string(s.Worker),
-			Folder: t.client.node.FolderOf(s.Region), Rows: s.Rows, Bytes: s.Bytes, Delta: s.DeltaBytes, Segments: s.Segments}
+			Folder: t.client.engine.FolderOf(s.Region), Rows: s.Rows, Bytes: s.Bytes, Delta: s.DeltaBytes, Segments: s.Segments}
 	}
 	return out, nil
 }
@@ -77,7 +77,7 @@ func (t *Table) Split(ctx context.Context, region uint64, key Key) ([2]uint64, e
 			return [2]uint64{}, err
 		}
 	}
-	two, err := t.client.node.Store().Split(ctx, &t.def.Table, storage.RegionID(region), at)
+	two, err := t.client.engine.Store().Split(ctx, &t.def.Table, storage.RegionID(region), at)
 	if err != nil {
 		return [2]uint64{}, fmt.Errorf("split region %d of %s: %w", region, t.Name(), err)
 	}
@@ -86,7 +86,7 @@ func (t *Table) Split(ctx context.Context, region uint64, key Key) ([2]uint64, e
 
 // Flush writes what was put since the last flush to segment files.
 func (t *Table) Flush(ctx context.Context) error {
-	if err := t.client.node.Store().Flush(ctx, &t.def.Table); err != nil {
+	if err := t.client.engine.Store().Flush(ctx, &t.def.Table); err != nil {
 		return fmt.Errorf("flush %s: %w", t.Name(), err)
 	}
 	return nil
@@ -95,7 +95,7 @@ func (t *Table) Flush(ctx context.Context) error {
 // Check reads everything that belongs to the table and returns the faults that
 // it finds: ranges that don't tile, files that are missing or changed.
 func (t *Table) Check(ctx context.Context) ([]string, error) {
-	problems, err := t.client.node.Store().Check(ctx, &t.def.Table)
+	problems, err := t.client.engine.Store().Check(ctx, &t.def.Table)
 	if err != nil {
 		return nil, fmt.Errorf("check %s: %w", t.Name(), err)
 	}

@@ -10,7 +10,6 @@ import (
 	"log/slog"
 
 	"github.com/skepdb/skep/batch"
-	"github.com/skepdb/skep/frontend"
 	"github.com/skepdb/skep/internal/fault"
 	"github.com/skepdb/skep/node"
 	"github.com/skepdb/skep/sql/parser"
@@ -37,7 +36,10 @@ type Options struct {
 
 // Client is an open engine. Its methods may be called from many goroutines at
 // a time.
-type Client struct{ node *node.Node }
+type Client struct {
+	engine backend
+	node   *node.Node // nil: the engine is a server
+}
 
 // Open opens the data folders, making those that don't exist, and the engine
 // over them. Another process that holds one of them is named in the error.
@@ -46,20 +48,16 @@ func Open(ctx context.Context, o Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Client{node: n}, nil
+	return &Client{engine: embedded{n}, node: n}, nil
 }
 
 // Close ends the engine: statements that run are cancelled, what was written is
 // on disk, the folders are free for others. It may be called twice.
-func (c *Client) Close() error { return c.node.Close() }
+func (c *Client) Close() error { return c.engine.Close() }
 
-// SessionOptions say in which surroundings statements run.
-type SessionOptions = frontend.Options
-
-// Session opens a session: a current database and variables. The database
-// must exist. A session is not safe for concurrent use.
-func (c *Client) Session(ctx context.Context, o SessionOptions) (*frontend.Session, error) {
-	return c.node.Session(ctx, o)
+// Session opens a session. The database must exist.
+func (c *Client) Session(ctx context.Context, o SessionOptions) (Session, error) {
+	return c.engine.session(ctx, o)
 }
 
 // Query runs one statement that has rows. Rows must be closed.
@@ -70,16 +68,17 @@ func (c *Client) Query(ctx context.Context, sql string) (*Rows, error) {
 	}
 	pieces := parser.Split(sql)
 	if len(pieces) != 1 {
-		return nil, fault.Userf("query: want one statement, got %d", len(pieces))
+		return nil, errors.Join(fault.Userf("query: want one statement, got %d", len(pieces)), s.Close())
 	}
 	op := s.Start(ctx, pieces[0])
+	end := func() error { return errors.Join(op.Close(), s.Close()) }
 	if err := op.Wait(ctx); err != nil {
-		return nil, errors.Join(err, op.Close())
+		return nil, errors.Join(err, end())
 	}
 	if op.Fields() == nil {
-		return nil, errors.Join(fault.Userf("query: the statement has no rows; use Exec"), op.Close())
+		return nil, errors.Join(fault.Userf("query: the statement has no rows; use Exec"), end())
 	}
-	return &Rows{fields: op.Fields(), next: op.Next, close: op.Close}, nil
+	return &Rows{fields: op.Fields(), next: op.Next, close: end}, nil
 }
 
 // Result is what a statement without rows did.
@@ -90,12 +89,12 @@ type Result struct {
 
 // Exec runs the statements of a script one after the other and returns the
 // result of the last one. It stops at the first error. Rows are dropped.
-func (c *Client) Exec(ctx context.Context, sql string) (Result, error) {
+func (c *Client) Exec(ctx context.Context, sql string) (r Result, err error) {
 	s, err := c.Session(ctx, SessionOptions{})
 	if err != nil {
 		return Result{}, err
 	}
-	var r Result
+	defer func() { err = errors.Join(err, s.Close()) }()
 	for _, piece := range parser.Split(sql) {
 		op := s.Start(ctx, piece)
 		err := op.Wait(ctx)

@@ -251,7 +251,7 @@ func (t *Table) Load(ctx context.Context, o LoadOptions) (LoadResult, error) {
 		}
 	}
 	l := sql.Load{Table: t.def, Files: files, Name: "load " + strings.Join(o.Files, ", ") + " into " + t.Name()}
-	status, err := t.client.node.Load(ctx, l, func(j frontend.Job) {
+	status, err := t.client.engine.Load(ctx, l, func(j frontend.Job) {
 		if o.Progress != nil {
 			reportProgress(ctx, j, o.Progress)
 		}

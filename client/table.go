@@ -34,7 +34,7 @@ type Table struct {
 // Table returns the table with this name, [database.]table.
 func (c *Client) Table(ctx context.Context, name string) (*Table, error) {
 	database, table := splitName(name)
-	def, err := c.node.Catalog().Table(ctx, database, table)
+	def, err := c.engine.Catalog().Table(ctx, database, table)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +54,7 @@ func (c *Client) Tables(ctx context.Context, database string) ([]*Table, error) 
 	if database == "" {
 		database = catalog.DefaultDatabase
 	}
-	defs, err := c.node.Catalog().Tables(ctx, strings.ToLower(database))
+	defs, err := c.engine.Catalog().Tables(ctx, strings.ToLower(database))
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func (c *Client) Tables(ctx context.Context, database string) ([]*Table, error) 
 
 // Databases returns the names of the databases.
 func (c *Client) Databases(ctx context.Context) ([]string, error) {
-	all, err := c.node.Catalog().Databases(ctx)
+	all, err := c.engine.Catalog().Databases(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -258,7 +258,7 @@ func (t *Table) putAlike(ctx context.Context, names []string, rows []Row) error 
 		}
 		b.Columns[c] = schema.ArrayOf(columns[c].Type, values)
 	}
-	return t.client.node.Store().Put(ctx, &t.def.Table, columns, b)
+	return t.client.engine.Store().Put(ctx, &t.def.Table, columns, b)
 }
 
 // encode returns the encoded row key of the values, or of the first few.
@@ -312,12 +312,12 @@ func (t *Table) GetRows(ctx context.Context, key Key, columns ...string) (*Rows,
 	if err != nil {
 		return nil, err
 	}
-	pin, err := t.client.node.Catalog().Pin(ctx)
+	pin, err := t.client.engine.Catalog().Pin(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer pin.Release()
-	b, err := t.client.node.Store().Get(ctx, &t.def.Table, []storage.Key{encoded}, pin.At(), wanted)
+	b, err := t.client.engine.Store().Get(ctx, &t.def.Table, []storage.Key{encoded}, pin.At(), wanted)
 	if err != nil {
 		return nil, fmt.Errorf("get from %s: %w", t.Name(), err)
 	}
@@ -347,7 +347,7 @@ func (t *Table) Delete(ctx context.Context, keys ...Key) error {
 			return err
 		}
 	}
-	if err := t.client.node.Store().Delete(ctx, &t.def.Table, encoded); err != nil {
+	if err := t.client.engine.Store().Delete(ctx, &t.def.Table, encoded); err != nil {
 		return fmt.Errorf("delete from %s: %w", t.Name(), err)
 	}
 	return nil
@@ -390,11 +390,11 @@ func (t *Table) Scan(ctx context.Context, o ScanOptions) (*Rows, error) {
 			return nil, fmt.Errorf("end: %w", err)
 		}
 	}
-	pin, err := t.client.node.Catalog().Pin(ctx)
+	pin, err := t.client.engine.Catalog().Pin(ctx)
 	if err != nil {
 		return nil, err
 	}
-	scan, err := t.client.node.Store().Scan(ctx, &t.def.Table,
+	scan, err := t.client.engine.Store().Scan(ctx, &t.def.Table,
 		storage.Scan{Range: r, At: pin.At(), Columns: columns, Limit: o.Limit, Ordered: true})
 	if err != nil {
 		pin.Release()

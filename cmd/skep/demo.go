@@ -252,7 +252,7 @@ func (d *demo) export(ctx context.Context) error {
 }
 
 // explain returns the lines of EXPLAIN about the scan and what is pushed into it.
-func (d *demo) explain(ctx context.Context, s *frontend.Session, sql string) ([]string, error) {
+func (d *demo) explain(ctx context.Context, s client.Session, sql string) ([]string, error) {
 	op := s.Start(ctx, parser.Split("EXPLAIN " + sql)[0])
 	defer op.Close()
 	if err := op.Wait(ctx); err != nil {
@@ -273,7 +273,7 @@ func (d *demo) explain(ctx context.Context, s *frontend.Session, sql string) ([]
 }
 
 // cost says what a query took: rows, time, tasks, locality, bytes.
-func (d *demo) cost(ctx context.Context, op *frontend.Operation, rows int64, took time.Duration) error {
+func (d *demo) cost(ctx context.Context, op client.Operation, rows int64, took time.Duration) error {
 	status, ok := op.Status()
 	if !ok {
 		return fmt.Errorf("the query ran without a job")

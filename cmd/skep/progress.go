@@ -11,7 +11,7 @@ import (
 
 // progress draws how far an operation is, on one line of a terminal that is
 // wiped at the end. It returns what ends it.
-func (a *app) progress(op *frontend.Operation, silent bool) (stop func()) {
+func (a *app) progress(op client.Operation, silent bool) (stop func()) {
 	if silent {
 		return func() {}
 	}

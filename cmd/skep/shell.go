@@ -142,7 +142,7 @@ func isWord(r rune) bool {
 // columns of the session's database, read again after each statement.
 type shellNames struct {
 	ctx     context.Context
-	session *frontend.Session
+	session client.Session
 	words   []string
 }
 

@@ -22,16 +22,15 @@ type sqlFlags struct {
 	statements  []string
 	file        string
 	init        string
-	data        []string
-	database    string
-	hiveconf    []string
-	hivevar     []string
-	format      string
-	acceptClock bool
-	header      bool
-	force       bool
-	silent      bool
-	verbose     bool
+	place    placeFlags
+	database string
+	hiveconf []string
+	hivevar  []string
+	format   string
+	header   bool
+	force    bool
+	silent   bool
+	verbose  bool
 }
 
 func (a *app) sql() *cobra.Command {
@@ -46,6 +45,7 @@ func (a *app) sql() *cobra.Command {
 		Example: "  skep sql                                    a shell\n" +
 			"  skep sql -e 'SELECT 1'\n" +
 			"  skep sql --data skep-demo -e 'SHOW TABLES' --format table\n" +
+			"  skep sql --server 127.0.0.1:7070 -e 'SHOW TABLES'\n" +
 			"  skep sql -f load.sql --hivevar day=2024-05-01\n" +
 			"  echo 'SELECT 1; SELECT 2;' | skep sql --format json",
 		Args: arguments(cobra.NoArgs),
@@ -55,8 +55,7 @@ func (a *app) sql() *cobra.Command {
 	fl.StringArrayVarP(&f.statements, "execute", "e", nil, "run these `statements`; may be repeated")
 	fl.StringVarP(&f.file, "file", "f", "", "run the statements in this `file` (- is standard input)")
 	fl.StringVarP(&f.init, "init", "i", "", "run the statements in this `file` first")
-	addDataFlag(c, &f.data)
-	addClockFlag(c, &f.acceptClock)
+	f.place.add(c)
 	fl.StringVar(&f.database, "database", "", "the `database` to start in")
 	fl.StringArrayVar(&f.hiveconf, "hiveconf", nil, "set a variable, `k=v`; may be repeated")
 	fl.StringArrayVar(&f.hivevar, "hivevar", nil, "set a variable for ${hivevar:k} and ${k}, `k=v`; may be repeated")
@@ -66,14 +65,6 @@ func (a *app) sql() *cobra.Command {
 	fl.BoolVarP(&f.silent, "silent", "S", false, "print rows and errors only")
 	fl.BoolVarP(&f.verbose, "verbose", "v", false, "print each statement, and what running it took, to standard error")
 	return c
-}
-
-func addDataFlag(c *cobra.Command, data *[]string) {
-	c.Flags().StringArrayVar(data, "data", nil, "a data `folder`; may be repeated (default "+client.DefaultData+")")
-}
-
-func addClockFlag(c *cobra.Command, accept *bool) {
-	c.Flags().BoolVar(accept, "accept-clock-jump", false, "the clock is right, though years after the last write to the data folder")
 }
 
 func formatNames() string {
@@ -91,7 +82,7 @@ type script struct {
 }
 
 // runSQL runs `skep sql`.
-func (a *app) runSQL(ctx context.Context, f sqlFlags) error {
+func (a *app) runSQL(ctx context.Context, f sqlFlags) (err error) {
 	hiveconf, err := pairs("--hiveconf", f.hiveconf)
 	if err != nil {
 		return err
@@ -140,15 +131,16 @@ func (a *app) runSQL(ctx context.Context, f sqlFlags) error {
 		scripts = append(scripts, script{text: string(text)})
 	}
 
-	c, err := client.Open(ctx, client.Options{Data: f.data, AcceptClockJump: f.acceptClock})
+	c, err := f.place.open(ctx, false)
 	if err != nil {
 		return err
 	}
-	defer c.Close()
+	defer func() { err = errors.Join(err, c.Close()) }()
 	session, err := c.Session(ctx, client.SessionOptions{Database: f.database, HiveConf: hiveconf, HiveVar: hivevar})
 	if err != nil {
-		return errors.Join(err, c.Close())
+		return err
 	}
+	defer func() { err = errors.Join(err, session.Close()) }()
 	r := &runner{app: a, session: session, format: format, header: f.header, force: f.force,
 		silent: f.silent, verbose: f.verbose}
 	for _, s := range scripts {
@@ -156,16 +148,13 @@ func (a *app) runSQL(ctx context.Context, f sqlFlags) error {
 		err := r.script(ctx, s)
 		stop()
 		if err != nil {
-			return errors.Join(err, c.Close())
+			return err
 		}
 	}
 	if shell {
 		if err := a.shell(ctx, r); err != nil {
-			return errors.Join(err, c.Close())
+			return err
 		}
-	}
-	if err := c.Close(); err != nil {
-		return err
 	}
 	if r.failed {
 		return &failure{exitFailed}
@@ -200,7 +189,7 @@ func pairs(flag string, values []string) (map[string]string, error) {
 // runner runs scripts in a session and prints what comes back.
 type runner struct {
 	app             *app
-	session         *frontend.Session
+	session         client.Session
 	format          render.Format
 	header          bool
 	force           bool
@@ -275,7 +264,7 @@ func (b *brokenOutput) Error() string { return b.err.Error() }
 
 // print prints the rows of an operation that has run, or failed with err, and
 // returns their number and what the statement failed with at last.
-func (r *runner) print(ctx context.Context, op *frontend.Operation, piece parser.Piece, err error, start time.Time) (int64, error) {
+func (r *runner) print(ctx context.Context, op client.Operation, piece parser.Piece, err error, start time.Time) (int64, error) {
 	if r.format == render.JSON {
 		w := render.NewStatement(r.app.out, r.number, piece.Text, op.Fields())
 		rows, err := copyRows(ctx, w, op, err)
@@ -299,7 +288,7 @@ func (r *runner) print(ctx context.Context, op *frontend.Operation, piece parser
 }
 
 // copyRows writes all rows of an operation, unless it failed already.
-func copyRows(ctx context.Context, w interface{ Write(*client.Batch) error }, op *frontend.Operation, failed error) (rows int64, err error) {
+func copyRows(ctx context.Context, w interface{ Write(*client.Batch) error }, op client.Operation, failed error) (rows int64, err error) {
 	if failed != nil || op.Fields() == nil {
 		return 0, failed
 	}
@@ -319,7 +308,7 @@ func copyRows(ctx context.Context, w interface{ Write(*client.Batch) error }, op
 }
 
 // foot prints what the shell, or --verbose, says after a statement.
-func (r *runner) foot(op *frontend.Operation, rows int64, elapsed time.Duration) {
+func (r *runner) foot(op client.Operation, rows int64, elapsed time.Duration) {
 	if !r.footer && !r.verbose {
 		return
 	}
@@ -342,7 +331,7 @@ func count(n int64, what string) string {
 
 // printStatementError prints an error with the line of the statement it is
 // about and a caret below the place.
-func (a *app) printStatementError(s script, op *frontend.Operation, err error) {
+func (a *app) printStatementError(s script, op client.Operation, err error) {
 	where := ""
 	line, column := fault.PlaceOf(err)
 	if line > 0 {

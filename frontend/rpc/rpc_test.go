@@ -441,7 +441,7 @@ func TestExpiry(t *testing.T) {
 		t.Fatal(err)
 	}
 	for { // until the other's statement has ended
-		if st := s.node.Jobs(); len(st) > 0 && st[len(st)-1].State.String() == "killed" {
+		if st := s.jobs(t); len(st) > 0 && st[len(st)-1].State.String() == "killed" {
 			break
 		}
 		time.Sleep(time.Millisecond)
@@ -474,4 +474,13 @@ func TestServerEnds(t *testing.T) {
 	if err := session.Start(t.Context(), parser.Split("SELECT 1")[0]).Wait(t.Context()); fault.ClassOf(err) != fault.Retryable {
 		t.Errorf("without a server: %v", err)
 	}
+}
+
+func (s *served) jobs(t *testing.T) []jobs.Status {
+	t.Helper()
+	all, err := s.node.JobList(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
 }
