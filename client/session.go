@@ -93,6 +93,7 @@ type backend interface {
 	JobList(ctx context.Context) ([]jobs.Status, error)
 	JobStatus(ctx context.Context, id jobs.ID) (jobs.Status, error)
 	KillJob(ctx context.Context, id jobs.ID, reason string) error
+	Logs(ctx context.Context, id jobs.ID, follow bool, f func(a jobs.AttemptID, text []byte, dropped int64) error) error
 	Close() error
 }
 

@@ -2,8 +2,11 @@ package jobs
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/skepdb/skep/cluster"
+	"github.com/skepdb/skep/internal/fault"
 	"github.com/skepdb/skep/outputformat"
 	"github.com/skepdb/skep/schema"
 )
@@ -66,4 +69,21 @@ type Reporter interface {
 	Progress(id AttemptID, share float64)
 	// Ended is called exactly once for an attempt, last, when its slot is free.
 	Ended(Result)
+}
+
+// ParseAttemptID is the inverse of AttemptID.String.
+func ParseAttemptID(name string) (AttemptID, error) {
+	parts := strings.Split(name, ".")
+	if len(parts) != 4 || parts[0] == "" {
+		return AttemptID{}, fault.Bugf("%q is no name of an attempt", name)
+	}
+	id := AttemptID{Job: ID(parts[0])}
+	for i, to := range []*int{&id.Stage, &id.Task, &id.Attempt} {
+		n, err := strconv.Atoi(parts[i+1])
+		if err != nil || n < 0 {
+			return AttemptID{}, fault.Bugf("%q is no name of an attempt", name)
+		}
+		*to = n
+	}
+	return id, nil
 }

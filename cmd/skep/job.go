@@ -35,20 +35,20 @@ func (a *app) job() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.SuggestionsMinimumDistance = 2
-	c.AddCommand(a.jobRun(), a.jobSubmit())
+	c.AddCommand(a.jobRun(), a.jobSubmit(), a.jobList(), a.jobStatus(), a.jobKill(), a.jobLogs(), a.jobCounters(), a.jobHistory())
 	return c
 }
 
 // programFlags are the flags of verbs that run a program.
 type programFlags struct {
-	data   []string
+	place  placeFlags
 	json   bool
 	params []string
 	p      client.Program
 }
 
 func (f *programFlags) add(c *cobra.Command) {
-	addDataFlag(c, &f.data)
+	f.place.add(c)
 	fl := c.Flags()
 	fl.StringVar(&f.p.Where, "where", "", "only rows for which this HiveQL `condition` is true (programs that read a table)")
 	fl.StringVar(&f.p.Dir, "output", "", "write the output to text files in this new `folder`; without it and --into, it is printed")
@@ -147,7 +147,7 @@ func programList() string {
 func (a *app) runProgram(ctx context.Context, f *programFlags, inputs []string) (err error) {
 	ctx, stop := a.interruptible(ctx)
 	defer stop()
-	db, err := client.Open(ctx, client.Options{Data: f.data})
+	db, err := f.place.open(ctx, false)
 	if err != nil {
 		return err
 	}

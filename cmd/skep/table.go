@@ -15,9 +15,8 @@ import (
 
 // tableFlags are the flags that all table verbs have.
 type tableFlags struct {
-	data        []string
-	acceptClock bool
-	format      string
+	place  placeFlags
+	format string
 }
 
 // table is the parent of the table verbs.
@@ -49,8 +48,7 @@ func (a *app) table() *cobra.Command {
 // verb makes a table verb: flags, and a client that is open while it runs.
 func (a *app) verb(c *cobra.Command, run func(ctx context.Context, db *client.Client, f *tableFlags, args []string) error) *cobra.Command {
 	f := &tableFlags{}
-	addDataFlag(c, &f.data)
-	addClockFlag(c, &f.acceptClock)
+	f.place.add(c)
 	if c.Flags().Lookup("format") == nil {
 		usage := "print for programs: `json`"
 		if c.Annotations[annotationRows] != "" {
@@ -70,7 +68,7 @@ func (a *app) verb(c *cobra.Command, run func(ctx context.Context, db *client.Cl
 		ctx, stop := a.interruptible(c.Context())
 		defer stop()
 		makes := c.Name() == "create" || c.Name() == "load" // the others need a table, so a folder
-		db, err := client.Open(ctx, client.Options{Data: f.data, MustExist: !makes, AcceptClockJump: f.acceptClock})
+		db, err := f.place.open(ctx, !makes)
 		if err != nil {
 			return err
 		}

@@ -52,6 +52,8 @@ type Owner struct {
 	PID     int       `json:"pid"`
 	Command string    `json:"command"`
 	Started time.Time `json:"started"`
+	// Server is where the process takes statements, "host:port"; "" if it doesn't.
+	Server string `json:"server,omitempty"`
 }
 
 // Folder is an open, locked data folder.
@@ -60,6 +62,8 @@ type Folder struct {
 	dir  string
 	id   uuid.UUID
 	lock io.Closer
+	// owner is what others are told.
+	owner Owner
 }
 
 // Open locks the data folder at dir, which is made if it doesn't exist or is
@@ -176,7 +180,13 @@ func (f *Folder) start(o Options) error {
 			return fault.Userf("data folder %s: %s: %w", f.dir, formatFile, err)
 		}
 	}
-	owner, err := json.Marshal(Owner{PID: o.PID, Command: o.Command, Started: o.Now.UTC().Truncate(time.Second)})
+	f.owner = Owner{PID: o.PID, Command: o.Command, Started: o.Now.UTC().Truncate(time.Second)}
+	return f.tell()
+}
+
+// tell writes for others who holds the lock.
+func (f *Folder) tell() error {
+	owner, err := json.Marshal(f.owner)
 	if err != nil {
 		return fmt.Errorf("data folder %s: %w", f.dir, err)
 	}
@@ -184,6 +194,12 @@ func (f *Folder) start(o Options) error {
 		return f.accessError("write "+ownerFile+" in", err)
 	}
 	return nil
+}
+
+// Serving tells others where the process that holds the folder takes statements.
+func (f *Folder) Serving(address string) error {
+	f.owner.Server = address
+	return f.tell()
 }
 
 // parseFormat reads a FORMAT file: the magic line, then "name value" lines.
@@ -234,7 +250,12 @@ func (f *Folder) lockError(err error) error {
 	if readErr != nil || json.Unmarshal(text, &owner) != nil || owner.PID == 0 {
 		return fault.Userf("data folder %s is in use by another process", f.dir)
 	}
-	return fault.Userf("data folder %s is in use by process %d (%s), started %s", f.dir, owner.PID, owner.Command, owner.Started.Format(time.DateTime+" MST"))
+	err = fault.Userf("data folder %s is in use by process %d (%s), started %s", f.dir, owner.PID, owner.Command, owner.Started.Format(time.DateTime+" MST"))
+	if owner.Server != "" {
+		return &fault.Error{Class: fault.User, SQLState: fault.StateBadData, Message: err.Error(),
+			Hint: "it is a server: ask it with --server " + owner.Server + " in place of --data"}
+	}
+	return err
 }
 
 func (f *Folder) accessError(op string, err error) error {
