@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/skepdb/skep/client"
+	"github.com/skepdb/skep/node"
 )
 
 // A table of records with a key: load or put them, get one, ask questions.
@@ -23,6 +24,53 @@ func Example() {
 	}
 	defer db.Close()
 
+	useBirds(ctx, db)
+	// Output:
+	// Parus major 18
+	// Parus major 1 18
+	// Turdus merula 2 102.5
+	// left: 1
+	// left: 3
+}
+
+// The same calls work on a server: one process that is master and worker here, and
+// another worker that has joined it.
+func Example_server() {
+	ctx := context.Background()
+	dir, err := os.MkdirTemp("", "skep-example")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	// skep start --data DIR/one --listen 127.0.0.1:0
+	master, err := node.Start(ctx, node.StartOptions{Options: node.Options{Data: []string{dir + "/one"}}, Listen: "127.0.0.1:0"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer master.Close()
+	// skep start --role worker --data DIR/two --join ...
+	worker, err := node.Start(ctx, node.StartOptions{Options: node.Options{Data: []string{dir + "/two"}}, Role: node.RoleWorker, Join: []string{master.Address()}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer worker.Close()
+
+	db, err := client.Connect(ctx, master.Address(), client.ConnectOptions{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	useBirds(ctx, db)
+	// Output:
+	// Parus major 18
+	// Parus major 1 18
+	// Turdus merula 2 102.5
+	// left: 1
+	// left: 3
+}
+
+// useBirds makes a table, puts rows, and asks.
+func useBirds(ctx context.Context, db *client.Client) {
 	birds, err := db.CreateTable(ctx, client.TableDefinition{
 		Name:    "birds",
 		Columns: []client.Column{{Name: "id", Type: "bigint"}, {Name: "name", Type: "string"}, {Name: "grams", Type: "double"}},
@@ -70,10 +118,4 @@ func Example() {
 		}
 		fmt.Println("left:", row[0])
 	}
-	// Output:
-	// Parus major 18
-	// Parus major 1 18
-	// Turdus merula 2 102.5
-	// left: 1
-	// left: 3
 }

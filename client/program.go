@@ -88,6 +88,9 @@ func (c *Client) request(ctx context.Context, p Program) (node.ProgramRequest, e
 		Dir: p.Dir, Style: text.Style(p.Format), Header: p.Header, Into: p.Into, Overwrite: p.Overwrite,
 		Reduces: p.Reduces, Attempts: p.Attempts, Params: p.Params, Limits: p.Limits,
 	}
+	if c.node == nil {
+		return r, errProgramHere
+	}
 	if p.Format != "" {
 		if _, err := text.ParseStyle(p.Format); err != nil {
 			return r, err
@@ -131,3 +134,6 @@ func (j *Job) Rows() (*Rows, error) {
 
 // Close kills the job if it runs, and frees its rows.
 func (j *Job) Close() error { return j.run.Close() }
+
+// errProgramHere is the error of programs on a client of a server.
+var errProgramHere = fault.Unsupportedf("map/reduce programs at a server: open its data folders while it isn't running")

@@ -15,7 +15,7 @@ type ConnectOptions struct {
 // Connect returns a client of the server at address, HOST:PORT, that `skep start`
 // runs. Every call is the same as on a client of Open.
 func Connect(ctx context.Context, address string, o ConnectOptions) (*Client, error) {
-	r, err := node.Connect(ctx, address, node.ConnectOptions{Logger: o.Logger})
+	r, err := node.Dial(ctx, address, node.DialOptions{Logger: o.Logger})
 	if err != nil {
 		return nil, err
 	}

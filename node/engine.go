@@ -3,7 +3,11 @@ package node
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/google/uuid"
 	"github.com/skepdb/skep/batch"
 	"github.com/skepdb/skep/catalog"
 	"github.com/skepdb/skep/frontend"
@@ -182,4 +186,13 @@ func (n *Node) load(ctx context.Context, l sql.Load, progress func(frontend.Job)
 		progress(h)
 	}
 	return h.Wait(context.WithoutCancel(ctx))
+}
+
+// uploads is the directory for files that clients send. Formats read them from the
+// operating system's file system, whatever the data folders are on.
+func (n *Node) uploads() string {
+	if n.o.FS == vfs.Default {
+		return n.own[0].folders[0].Path("uploads")
+	}
+	return filepath.Join(os.TempDir(), "skep-uploads-"+uuid.NewString())
 }

@@ -3,6 +3,7 @@ package node
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"io/fs"
@@ -12,12 +13,8 @@ import (
 	"strings"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"google.golang.org/protobuf/encoding/protojson"
-
-	jobspb "github.com/skepdb/skep/api/jobs"
 	"github.com/skepdb/skep/internal/fault"
 	"github.com/skepdb/skep/jobs"
-	"github.com/skepdb/skep/jobs/wire"
 )
 
 // historyDir has the jobs that ended, a file each, in the first data folder.
@@ -35,7 +32,7 @@ type history struct {
 
 // add remembers a job that has ended. It isn't synced: what a crash loses is only news.
 func (h history) add(s jobs.Status) error {
-	text, err := protojson.Marshal(wire.Status(&s, nil))
+	text, err := json.Marshal(s)
 	if err != nil {
 		return err
 	}
@@ -90,11 +87,10 @@ func (h history) list() ([]jobs.Status, error) {
 			continue
 		}
 		text, err := io.ReadAll(f)
-		var p jobspb.JobStatus
-		if errors.Join(err, f.Close()) != nil || (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(text, &p) != nil {
+		var s jobs.Status
+		if errors.Join(err, f.Close()) != nil || json.Unmarshal(text, &s) != nil || s.ID == "" || s.State > jobs.Killed {
 			continue
 		}
-		s, _ := wire.StatusOf(&p)
 		out = append(out, s)
 	}
 	return out, nil

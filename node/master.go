@@ -12,6 +12,7 @@ import (
 	catalogserver "github.com/skepdb/skep/catalog/server"
 	"github.com/skepdb/skep/cluster"
 	"github.com/skepdb/skep/cluster/rpc"
+	frontendrpc "github.com/skepdb/skep/frontend/rpc"
 	"github.com/skepdb/skep/internal/fault"
 	"github.com/skepdb/skep/jobs"
 	"github.com/skepdb/skep/jobs/wire"
@@ -44,6 +45,7 @@ type master struct {
 
 	node     *Node
 	exchange *shuffleclient.Service
+	frontend *frontendrpc.Server
 	journal  *server.Journal
 	workers  *server.Workers
 	// kept are transactions of restored jobs.
@@ -92,7 +94,20 @@ func startMaster(ctx context.Context, o StartOptions) (_ *Node, err error) {
 		Self: func() server.Self { return m.self(local) },
 	})
 	server.Register(m.rpc, n.scheduler, m.workers, m.codec)
+	if m.frontend, err = frontendrpc.NewServer(frontendrpc.ServerOptions{
+		Session: n.Session, Load: n.Load, Codec: m.codec.Registry, Errors: storagewire.Errors(), Dir: n.uploads(), Logger: n.o.Logger,
+	}); err != nil {
+		return nil, errors.Join(err, l.Close(), n.Close())
+	}
+	m.frontend.Register(m.rpc)
 	m.rpc.Know(func(i *rpc.Identity) { i.ID, i.Cluster, i.Master = m.id, m.id, m.address })
+	for _, own := range n.own {
+		for _, f := range own.folders {
+			if err := f.Serving(m.address); err != nil {
+				return nil, errors.Join(err, l.Close(), n.Close())
+			}
+		}
+	}
 	m.rpc.Start(l)
 	tidyCtx, stop := context.WithCancel(context.Background())
 	m.stop = stop
@@ -110,7 +125,7 @@ func (m *master) join(n *Node, results *resultset.Options, so *server.Options) (
 		}
 	}
 	m.exchange = shuffleclient.New(shuffleclient.Options{Local: n.shuffle, Workers: own,
-		Connect: func(address string) (shuffleclient.Conn, error) { return rpc.NewConn(address, m.dial) }})
+		Connect: shuffleConnect(m.dial)})
 	results.Exchange, results.Address, results.Start = m.exchange, m.address, uuid.NewString()[:8]
 	if len(own) > 0 {
 		results.Worker = own[0]
@@ -256,6 +271,11 @@ func (m *master) live(txn storage.TxnID) bool {
 
 // quiet ends what the master does on its own, and the workers' lines.
 func (m *master) quiet() {
+	if m.frontend != nil {
+		if err := m.frontend.Close(); err != nil {
+			m.node.o.Logger.Warn("files of clients not removed", "error", err.Error())
+		}
+	}
 	if m.stop != nil {
 		m.stop()
 		m.tidying.Wait()
@@ -276,4 +296,13 @@ func (m *master) close() error {
 		errs = append(errs, m.journal.Close())
 	}
 	return errors.Join(errs...)
+}
+
+// shuffleWindow bounds what is on its way of a stream of map output.
+const shuffleWindow = 256 << 10
+
+// shuffleConnect returns how map output's connections are made.
+func shuffleConnect(dial rpc.DialOptions) func(address string) (shuffleclient.Conn, error) {
+	dial.Window = shuffleWindow
+	return func(address string) (shuffleclient.Conn, error) { return rpc.NewConn(address, dial) }
 }

@@ -67,6 +67,8 @@ type Node struct {
 	logs      taskLogs
 	exports   exports
 	slots     int // of all workers
+	history   history
+	recalling sync.WaitGroup // jobs that are being written to history
 
 	closing sync.Once
 	closed  error
@@ -153,7 +155,10 @@ func (n *Node) startWorkers() error {
 			return err
 		}
 		catalog = keeping{n.catalog}
+	} else { // a master has a journal
+		so.Ended = func(j *jobs.Job) { n.recalling.Go(func() { n.remember(j.ID) }) }
 	}
+	n.history = history{fsys: n.o.FS, dir: n.own[0].folders[0].Path(historyDir)}
 	n.results = resultset.New(results)
 	n.inputs = inputformat.Formats{"region": inputregion.New(n.store), "text": text.New(), "csv": csv.New(), "lines": lines.New()}
 	n.tables = outputtable.New(catalog, n.store)
@@ -269,6 +274,7 @@ func (n *Node) Close() error {
 		if n.scheduler != nil {
 			errs = append(errs, n.scheduler.Close())
 		}
+		n.recalling.Wait()
 		for _, w := range n.workers {
 			errs = append(errs, w.Close())
 		}

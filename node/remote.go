@@ -26,8 +26,8 @@ import (
 	storagewire "github.com/skepdb/skep/storage/wire"
 )
 
-// ConnectOptions say how a client connects to a master. The zero value is right.
-type ConnectOptions struct {
+// DialOptions say how a client connects to a master. The zero value is right.
+type DialOptions struct {
 	Logger *slog.Logger // nil: none
 	// Version and Dialer are as in StartOptions.
 	Version string
@@ -45,9 +45,9 @@ type Remote struct {
 	scheduler *schedulerclient.Client
 }
 
-// Connect connects to the master at address. What isn't there, isn't a master, or is
+// Dial connects to the master at address. What isn't there, isn't a master, or is
 // of another version is an error that says what to do.
-func Connect(ctx context.Context, address string, o ConnectOptions) (*Remote, error) {
+func Dial(ctx context.Context, address string, o DialOptions) (*Remote, error) {
 	if o.Version == "" {
 		o.Version = Version()
 	}

@@ -160,7 +160,7 @@ func (w *workerProcess) start(ctx context.Context, identity rpc.Identity, dial r
 		return errors.Join(err, l.Close())
 	}
 	w.exchange = shuffleclient.New(shuffleclient.Options{Local: w.shuffle, Workers: []cluster.WorkerID{own.worker},
-		Connect: func(address string) (shuffleclient.Conn, error) { return rpc.NewConn(address, dial) }})
+		Connect: shuffleConnect(dial)})
 	programs, err := newPrograms(own.folders[0])
 	if err != nil {
 		return errors.Join(err, l.Close())

@@ -13,7 +13,6 @@ import (
 
 	"github.com/skepdb/skep/client"
 	"github.com/skepdb/skep/examples/occurrence"
-	"github.com/skepdb/skep/frontend"
 	"github.com/skepdb/skep/frontend/render"
 	"github.com/skepdb/skep/jobs"
 	"github.com/skepdb/skep/jobs/mapreduce"

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/skepdb/skep/frontend"
+	"github.com/skepdb/skep/client"
 	"github.com/skepdb/skep/jobs"
 )
 

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/reeflective/readline"
-	"github.com/skepdb/skep/frontend"
+	"github.com/skepdb/skep/client"
 	"github.com/skepdb/skep/sql/parser"
 )
 

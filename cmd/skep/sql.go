@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/skepdb/skep/client"
-	"github.com/skepdb/skep/frontend"
 	"github.com/skepdb/skep/frontend/render"
 	"github.com/skepdb/skep/internal/fault"
 	"github.com/skepdb/skep/sql/parser"
