@@ -9,6 +9,10 @@ import (
 	"github.com/skepdb/skep/jobs"
 )
 
+// Jobs returns how far the jobs of this process are that run, and how the last ones
+// ended, in the order in which they were submitted.
+func (n *Node) Jobs() []jobs.Status { return n.scheduler.List() }
+
 // JobList returns how the last jobs ended, of the processes before this one too, and
 // how far those are that run, in the order in which they were submitted.
 func (n *Node) JobList(context.Context) ([]jobs.Status, error) {
