@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/skepdb/skep/export"
+	"github.com/skepdb/skep/internal/fault"
 )
 
 type (
@@ -21,7 +22,7 @@ type (
 
 // CreateExport makes an export. Its schedule is followed by `skep start`.
 func (c *Client) CreateExport(ctx context.Context, d Export) (Export, error) {
-	s, err := c.node.Exports()
+	s, err := c.exports()
 	if err != nil {
 		return Export{}, err
 	}
@@ -30,7 +31,7 @@ func (c *Client) CreateExport(ctx context.Context, d Export) (Export, error) {
 
 // Exports returns all exports, by name.
 func (c *Client) Exports() ([]Export, error) {
-	s, err := c.node.Exports()
+	s, err := c.exports()
 	if err != nil {
 		return nil, err
 	}
@@ -39,7 +40,7 @@ func (c *Client) Exports() ([]Export, error) {
 
 // Export returns an export and its runs, the newest first.
 func (c *Client) Export(name string) (Export, []ExportRun, error) {
-	s, err := c.node.Exports()
+	s, err := c.exports()
 	if err != nil {
 		return Export{}, nil, err
 	}
@@ -49,7 +50,7 @@ func (c *Client) Export(name string) (Export, []ExportRun, error) {
 // RunExport makes an export now and waits for its end; the run is cancelled when ctx
 // ends before.
 func (c *Client) RunExport(ctx context.Context, name string) (ExportRun, error) {
-	s, err := c.node.Exports()
+	s, err := c.exports()
 	if err != nil {
 		return ExportRun{}, err
 	}
@@ -69,7 +70,7 @@ func (c *Client) RunExport(ctx context.Context, name string) (ExportRun, error) 
 
 // CancelExport ends a run that is queued or being made.
 func (c *Client) CancelExport(name, run string) error {
-	s, err := c.node.Exports()
+	s, err := c.exports()
 	if err != nil {
 		return err
 	}
@@ -78,7 +79,7 @@ func (c *Client) CancelExport(name, run string) error {
 
 // ScheduleExport changes when an export runs by itself; nil is never.
 func (c *Client) ScheduleExport(name string, schedule *ExportSchedule) (Export, error) {
-	s, err := c.node.Exports()
+	s, err := c.exports()
 	if err != nil {
 		return Export{}, err
 	}
@@ -87,7 +88,7 @@ func (c *Client) ScheduleExport(name string, schedule *ExportSchedule) (Export, 
 
 // DeleteExport drops an export with all its files, or, if run isn't "", one run.
 func (c *Client) DeleteExport(name, run string) error {
-	s, err := c.node.Exports()
+	s, err := c.exports()
 	if err != nil {
 		return err
 	}
@@ -97,7 +98,7 @@ func (c *Client) DeleteExport(name, run string) error {
 // DownloadExport copies the file of a run ("" is the newest that succeeded) to path,
 // and checks its SHA-256.
 func (c *Client) DownloadExport(ctx context.Context, name, run, path string, o DownloadOptions) (ExportRun, error) {
-	s, err := c.node.Exports()
+	s, err := c.exports()
 	if err != nil {
 		return ExportRun{}, err
 	}
@@ -109,4 +110,12 @@ func (c *Client) DownloadExport(ctx context.Context, name, run, path string, o D
 // by a later one.
 func DownloadURL(ctx context.Context, base, name, run, path string, o DownloadOptions) (ExportRun, error) {
 	return export.Download(ctx, export.Remote{Base: base, Name: name, Run: run}, path, o)
+}
+
+// exports returns the exports of the engine in this process.
+func (c *Client) exports() (*export.Service, error) {
+	if c.node == nil {
+		return nil, fault.Unsupportedf("exports of a server by this client: download them over its HTTP address, or open its data folders while it isn't running")
+	}
+	return c.node.Exports()
 }

@@ -41,7 +41,7 @@ func (a *app) export() *cobra.Command {
 // exportVerb makes an export verb: flags, and a client that is open while it runs.
 func (a *app) exportVerb(c *cobra.Command, run func(ctx context.Context, db *client.Client, f *tableFlags, args []string) error) *cobra.Command {
 	f := &tableFlags{}
-	addDataFlag(c, &f.data)
+	addDataFlag(c, &f.place.data)
 	asJSON := c.Flags().Bool("json", false, "print JSON")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if *asJSON {
@@ -49,7 +49,7 @@ func (a *app) exportVerb(c *cobra.Command, run func(ctx context.Context, db *cli
 		}
 		ctx, stop := a.interruptible(c.Context())
 		defer stop()
-		db, err := client.Open(ctx, client.Options{Data: f.data, MustExist: true})
+		db, err := client.Open(ctx, client.Options{Data: f.place.data, MustExist: true})
 		if err != nil {
 			return err
 		}

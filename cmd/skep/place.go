@@ -30,6 +30,11 @@ func (f *placeFlags) add(c *cobra.Command) {
 	c.Flags().BoolVar(&f.acceptClock, "accept-clock-jump", false, "the clock is right, though years after the last write to the data folder")
 }
 
+// addDataFlag adds --data to a verb that opens data folders itself.
+func addDataFlag(c *cobra.Command, data *[]string) {
+	c.Flags().StringArrayVar(data, "data", nil, "a data `folder`; may be repeated (default "+client.DefaultData+")")
+}
+
 // resolve fills in what the environment says.
 func (f placeFlags) resolve(getenv func(string) string) (placeFlags, error) {
 	switch {
