@@ -18,18 +18,18 @@ import (
 
 // sqlFlags are the flags of `skep sql`.
 type sqlFlags struct {
-	statements  []string
-	file        string
-	init        string
-	place    placeFlags
-	database string
-	hiveconf []string
-	hivevar  []string
-	format   string
-	header   bool
-	force    bool
-	silent   bool
-	verbose  bool
+	statements []string
+	file       string
+	init       string
+	place      placeFlags
+	database   string
+	hiveconf   []string
+	hivevar    []string
+	format     string
+	header     bool
+	force      bool
+	silent     bool
+	verbose    bool
 }
 
 func (a *app) sql() *cobra.Command {
