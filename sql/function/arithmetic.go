@@ -2,6 +2,8 @@ package function
 
 import (
 	"math"
+	"strconv"
+	"strings"
 
 	"github.com/skepdb/skep/batch"
 	"github.com/skepdb/skep/internal/fault"
@@ -14,7 +16,9 @@ func addArithmetic(r *Registry) {
 		if op == "%" {
 			names = "% mod"
 		}
-		r.add(names, func(args []schema.Type) (Signature, error) { return bindArithmetic(op, args) })
+		r.addConstant(names, func(args []schema.Type, constants []*schema.Datum) (Signature, error) {
+			return bindArithmetic(op, exactConstants(args, constants))
+		})
 	}
 	r.add("div", func(args []schema.Type) (Signature, error) {
 		if err := arity(args, 2, 2); err != nil {
@@ -58,6 +62,23 @@ func addArithmetic(r *Registry) {
 			fixed1(t, func(x int8) int8 { return ^x }), fixed1(t, func(x int16) int16 { return ^x }),
 			fixed1(t, func(x int32) int32 { return ^x }), fixed1(t, func(x int64) int64 { return ^x }))}, nil
 	})
+}
+
+// exactConstants makes an integer constant beside a decimal a decimal of its own digits: 100
+// is decimal(3,0) there, not the decimal(10,0) of any int.
+func exactConstants(args []schema.Type, constants []*schema.Datum) []schema.Type {
+	if len(args) != 2 {
+		return args
+	}
+	for i, t := range args {
+		if c := constants[i]; args[1-i].Kind == schema.Decimal && t.IsInteger() && c != nil && !c.Null {
+			digits := len(strings.TrimPrefix(strconv.FormatInt(c.I, 10), "-"))
+			out := append([]schema.Type(nil), args...)
+			out[i] = schema.DecimalType(uint8(digits), 0)
+			return out
+		}
+	}
+	return args
 }
 
 // byWidth picks the kernel of an integer type.

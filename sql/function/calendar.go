@@ -32,6 +32,7 @@ func addCalendar(r *Registry) {
 			})}, nil
 	})
 	r.addConstant("trunc", bindTrunc)
+	r.addConstant("cast_format", bindCastFormat)
 	for _, unit := range []string{"year", "quarter", "month", "week", "day", "hour", "minute", "second"} {
 		r.add("floor_"+unit, func(args []schema.Type) (Signature, error) {
 			if err := arity(args, 1, 1); err != nil {

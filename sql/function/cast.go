@@ -54,6 +54,9 @@ func castKernel(from, to schema.Type) Kernel {
 		if to.Kind == schema.TimestampTZ {
 			return parseInstant(to)
 		}
+		if isInterval(to) {
+			return parseInterval(to)
+		}
 		if to.IsText() || to.IsPrimitive() && to.Kind != schema.Binary {
 			return parseText(to)
 		}

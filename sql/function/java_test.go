@@ -120,3 +120,39 @@ func FuzzTexts(f *testing.F) {
 		splitSentences(json, func([]string) {})
 	})
 }
+
+// What SQL:2016's templates mean.
+func TestSQLPatterns(t *testing.T) {
+	m := moment{days: 16533, second: 13*3600 + 5*60 + 9, nanos: 120e6, ok: true} // 2015-04-08, a Wednesday
+	for pattern, want := range map[string]string{
+		"YYYY-MM-DD HH24:MI:SS.FF3": "2015-04-08 13:05:09.120", "Month DD, YYYY": "April     08, 2015", "FMMonth FMDD": "April 8", "DY Mon yy": "WED Apr 15",
+		"HH12 am": "01 pm", "SSSSS": "47109", "DDD": "098", "\"at\" HH": "at 01", "IYYY IW ID": "2015 15 3", "P.M.": "P.M.", "FF": "12", "Q": "2",
+	} {
+		p, err := compileSQLPattern(pattern)
+		if err != nil {
+			t.Errorf("%s: %v", pattern, err)
+			continue
+		}
+		if got := string(formatSQL(nil, p, m)); got != want {
+			t.Errorf("%s gives %q, want %q", pattern, got, want)
+		}
+	}
+	for _, c := range []struct {
+		pattern, text string
+		ok            bool
+		second        int64
+	}{
+		{"YYYY-MM-DD", "2015-04-08", true, 0}, {"YYYY-MM-DD", "2015/4/8", true, 0}, {"FXYYYY-MM-DD", "2015-4-08", false, 0}, {"YYYYMMDD", "20150408", true, 0},
+		{"DD MON RR HH12:MI PM", "8 apr 15 1:05 PM", true, 47100}, {"YYYY-MM-DD", "2015-02-30", false, 0}, {"YYYY-MM-DD", "2015-04-08x", false, 0},
+		{"YYYY DDD SSSSS", "2015 098 47109", true, 47109},
+	} {
+		p, err := compileSQLPattern(c.pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, ok := parseSQL(p, c.text)
+		if ok != c.ok || ok && (got.days != 16533 || got.second != c.second) {
+			t.Errorf("%s of %q: day %d second %d, %t", c.pattern, c.text, got.days, got.second, ok)
+		}
+	}
+}
