@@ -182,23 +182,27 @@ func (n *Node) tableInput(ctx context.Context, d mapreduce.Description, r Progra
 	if err != nil {
 		return nil, err
 	}
+	if t.Kind == catalog.View {
+		return nil, fault.Unsupportedf("%s is a view: select its rows into a table first", t.Name)
+	}
+	all := t.AllColumns()
 	var columns schema.Columns
 	if d.Columns == nil {
-		columns = t.Columns
+		columns = all
 	}
 	var known []string
-	for _, c := range t.Columns {
+	for _, c := range all {
 		known = append(known, c.Name)
 	}
 	for _, name := range d.Columns {
-		i := t.Columns.Index(name)
+		i := all.Index(name)
 		if i < 0 {
 			return nil, &fault.Error{Class: fault.User, SQLState: fault.StateUnknownCol, Hint: nearest.Hint(name, known),
 				Message: fmt.Sprintf("program %s reads column %s, which table %s doesn't have", d.Name, name, t.Name)}
 		}
-		columns = append(columns, t.Columns[i])
+		columns = append(columns, all[i])
 	}
-	if r.Where == "" {
+	if r.Where == "" && t.Kind == catalog.Managed && !t.Partitioned {
 		return inputregion.Spec{Table: &t.Table, At: pin.At(), Columns: columns}, nil
 	}
 	return n.filtered(ctx, t, columns, r.Where, pin)
@@ -224,7 +228,10 @@ func (n *Node) filtered(ctx context.Context, t *catalog.Table, columns schema.Co
 		names = append(names, quote(c.Name))
 	}
 	// The line break ends a comment in the condition.
-	text := "SELECT " + strings.Join(names, ", ") + " FROM " + quote(t.Database) + "." + quote(t.TableName) + " WHERE (" + where + "\n)"
+	text := "SELECT " + strings.Join(names, ", ") + " FROM " + quote(t.Database) + "." + quote(t.TableName)
+	if where != "" {
+		text += " WHERE (" + where + "\n)"
+	}
 	pieces := parser.Split(text)
 	if len(pieces) != 1 {
 		return nil, fault.Userf("condition %q: want one expression", where)
@@ -262,7 +269,7 @@ func scanOf(root plan.Node, whole inputregion.Spec, where string) (inputformat.S
 		case *plan.Scan:
 			spec, ok := n.Spec.(inputregion.Spec)
 			if !ok {
-				return nil, fault.Bugf("a table's scan is a %T", n.Spec)
+				return n.Spec, nil // of files
 			}
 			spec.Columns = whole.Columns
 			return spec, nil
@@ -295,6 +302,9 @@ func (n *Node) programOutput(ctx context.Context, d mapreduce.Description, r Pro
 		t, err := n.tableOf(ctx, r.Into)
 		if err != nil {
 			return err
+		}
+		if t.Kind != catalog.Managed || t.Partitioned {
+			return fault.Unsupportedf("%s is partitioned, a view or external: write into a plain table, and insert its rows from there", t.Name)
 		}
 		for _, k := range t.KeyColumns() {
 			if !slices.ContainsFunc(d.Fields, func(f schema.Field) bool { return f.Name == k.Name }) {

@@ -428,6 +428,30 @@ func TestProgramIntoTable(t *testing.T) {
 	}
 }
 
+// Rows of partitioned and external tables are read, partition columns too; views and
+// conditions that the scan can't evaluate are refused, not half read.
+func TestProgramOverTables(t *testing.T) {
+	n, dir, _ := programNode(t)
+	run(t, n, `CREATE TABLE p (id int) PARTITIONED BY (day string);
+		INSERT INTO p PARTITION (day = 'mon') VALUES (1), (2);
+		INSERT INTO p PARTITION (day = 'tue') VALUES (3);
+		CREATE VIEW v AS SELECT * FROM p WHERE id > 1`)
+	for _, c := range []struct{ table, where, want string }{
+		{"p", "", "3"}, {"p", "day = 'mon'", "2"}, {"p", "id = 3", "1"}, {"p", "day = 'wed'", "0"},
+	} {
+		rows, _, err := finish(t, n, ProgramRequest{Program: "rowcount", Table: c.table, Where: c.where})
+		if err != nil || strings.Join(rows, ",") != c.want {
+			t.Errorf("rowcount of %s where %q: %v, %v, want %s", c.table, c.where, rows, err, c.want)
+		}
+	}
+	for _, r := range []ProgramRequest{{Program: "rowcount", Table: "v"}, {Program: "rowcount", Table: "p", Where: "concat(id, 'x') = '1x'"},
+		{Program: "wordcount", Files: []string{filepath.Join(dir, "in.txt")}, Into: "p"}} {
+		if _, _, err := finish(t, n, r); fault.StateOf(err) != fault.StateUnsupported {
+			t.Errorf("%+v: %v", r, err)
+		}
+	}
+}
+
 // Files appear all at once, and an output that is there is refused.
 func TestProgramIntoFiles(t *testing.T) {
 	n, dir, id := programNode(t)

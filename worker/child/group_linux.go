@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -99,14 +100,14 @@ func sample(pid int) (u usage) {
 // those that left the group but have its token in their environment. It returns
 // how many it found.
 func (p *Process) killRest() int {
-	found := 0
 	token := []byte(tokenVariable + "=" + p.token)
+	killed := map[int]bool{}
 	for range 10 { // what is killed may have started more
 		entries, err := os.ReadDir("/proc")
 		if err != nil {
 			break
 		}
-		again := 0
+		again := false
 		for _, e := range entries {
 			pid, err := strconv.Atoi(e.Name())
 			if err != nil || pid == os.Getpid() {
@@ -115,14 +116,34 @@ func (p *Process) killRest() int {
 			env, err := os.ReadFile("/proc/" + e.Name() + "/environ")
 			if err == nil && bytes.Contains(env, token) {
 				_ = syscall.Kill(pid, syscall.SIGKILL)
-				again++
+				killed[pid], again = true, true
 			}
 		}
-		if again == 0 {
+		if !again {
 			break
 		}
-		found = max(found, again)
 	}
 	killGroup(p.cmd.Process.Pid) // those that cleared their environment
-	return found
+	// A signal is quicker than the end that it brings.
+	for end := time.Now().Add(time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		alive := false
+		for pid := range killed {
+			alive = alive || runs(pid)
+		}
+		if !alive {
+			break
+		}
+	}
+	return len(killed)
+}
+
+// runs reports whether a process exists that is more than an exit code that nobody
+// has asked for.
+func runs(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	_, rest, ok := strings.Cut(string(stat), ") ")
+	return ok && !strings.HasPrefix(rest, "Z") && !strings.HasPrefix(rest, "X")
 }
