@@ -3,12 +3,15 @@ package client
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/skepdb/skep/internal/fault"
+	"github.com/skepdb/skep/internal/nearest"
 	"github.com/skepdb/skep/schema"
 )
 
@@ -96,8 +99,83 @@ func datumOf(t schema.Type, v any) (schema.Datum, error) {
 			return bad()
 		}
 		return textDatum(t, fmt.Sprint(v))
+	case []any:
+		if t.Kind == schema.Array {
+			return listDatum(t, v)
+		}
+	case map[string]any:
+		if t.IsNested() && t.Kind != schema.Array {
+			return objectDatum(t, v)
+		}
 	}
 	return bad()
+}
+
+// listDatum returns an array.
+func listDatum(t schema.Type, values []any) (schema.Datum, error) {
+	out := schema.Datum{Type: t}
+	for i, v := range values {
+		d, err := datumOf(t.Nested.Fields[0].Type, v)
+		if err != nil {
+			return out, fmt.Errorf("element %d: %w", i, err)
+		}
+		out.List = append(out.List, d)
+	}
+	return out, nil
+}
+
+// objectDatum returns a map, a struct, of which fields that aren't given are
+// NULL, or a union: {"0": value} is of its first alternative.
+func objectDatum(t schema.Type, object map[string]any) (schema.Datum, error) {
+	out := schema.Datum{Type: t}
+	fields := t.Nested.Fields
+	add := func(name string, t schema.Type, v any) error {
+		d, err := datumOf(t, v)
+		if err != nil {
+			return fmt.Errorf("%q: %w", name, err)
+		}
+		out.List = append(out.List, d)
+		return nil
+	}
+	names := slices.Sorted(maps.Keys(object))
+	switch t.Kind {
+	case schema.Map:
+		for _, name := range names {
+			if err := add(name, fields[0].Type, name); err != nil {
+				return out, err
+			}
+			if err := add(name, fields[1].Type, object[name]); err != nil {
+				return out, err
+			}
+		}
+	case schema.Struct:
+		known := make([]string, len(fields))
+		for i, f := range fields {
+			known[i] = f.Name
+			if err := add(f.Name, f.Type, object[f.Name]); err != nil {
+				return out, err
+			}
+		}
+		for _, name := range names {
+			if !slices.Contains(known, name) {
+				return out, &fault.Error{Class: fault.User, SQLState: fault.StateBadData,
+					Message: fmt.Sprintf("%s has no field %q", t, name), Hint: nearest.Hint(name, known)}
+			}
+		}
+	default:
+		if len(names) != 1 {
+			return out, fault.Userf("an object of %d members for a %s: want one, the number of an alternative", len(names), t)
+		}
+		i, err := strconv.Atoi(names[0])
+		if err != nil || i < 0 || i >= len(fields) {
+			return out, fault.Userf("%q is none of the alternatives of %s: they are numbered from 0 to %d", names[0], t, len(fields)-1)
+		}
+		out.I = int64(i)
+		if err := add(names[0], fields[i].Type, object[names[0]]); err != nil {
+			return out, err
+		}
+	}
+	return out, nil
 }
 
 func floatDatum(t schema.Type, v float64, bits int) (schema.Datum, error) {

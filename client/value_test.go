@@ -10,6 +10,14 @@ import (
 	"github.com/skepdb/skep/schema"
 )
 
+func nested(text string) schema.Type {
+	t, err := schema.ParseType(text)
+	if err != nil {
+		panic(err)
+	}
+	return t
+}
+
 func TestDatumOf(t *testing.T) {
 	noon := time.Date(1969, 12, 31, 12, 0, 0, 5, time.UTC)
 	for _, c := range []struct {
@@ -44,6 +52,16 @@ func TestDatumOf(t *testing.T) {
 		{schema.TimestampType, noon, noon},
 		{schema.TimestampType, nil, nil},
 		{schema.IntType, struct{}{}, errText("type int")},
+		{nested("array<int>"), []any{1, nil, "3"}, "[1,null,3]"},
+		{nested("array<int>"), []any{1, "x"}, errText(`element 1: "x" is no value of type int`)},
+		{nested("array<int>"), map[string]any{}, errText("type array<int>")},
+		{nested("map<int,string>"), map[string]any{"2": "b", "1": nil}, `{1:null,2:"b"}`},
+		{nested("map<int,string>"), map[string]any{"x": "b"}, errText(`"x": "x" is no value of type int`)},
+		{nested("struct<a:int,b:array<string>>"), map[string]any{"b": []any{"x"}}, `{"a":null,"b":["x"]}`},
+		{nested("struct<a:int,berry:int>"), map[string]any{"bery": 1}, errText(`has no field "bery"`)},
+		{nested("uniontype<int,string>"), map[string]any{"1": "x"}, `{1:"x"}`},
+		{nested("uniontype<int,string>"), map[string]any{"2": "x"}, errText("they are numbered from 0 to 1")},
+		{nested("uniontype<int,string>"), map[string]any{"0": 1, "1": "x"}, errText("an object of 2 members")},
 	} {
 		d, err := datumOf(c.typ, c.in)
 		if want, isError := c.want.(errText); isError {

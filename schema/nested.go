@@ -36,6 +36,20 @@ func UnionType(alternatives []Type) Type {
 	return Type{Kind: Union, Nested: n}
 }
 
+// Storable reports whether a table can have a column of type t: a primitive one,
+// or a nested one that is made of such.
+func (t Type) Storable() bool {
+	if !t.IsNested() {
+		return t.IsPrimitive()
+	}
+	for _, f := range t.Nested.Fields {
+		if !f.Type.Storable() {
+			return false
+		}
+	}
+	return true
+}
+
 // IsNested reports whether t is an array, map, struct or union.
 func (t Type) IsNested() bool { return t.Kind >= Array && t.Kind <= Union }
 

@@ -82,7 +82,8 @@ func DecimalType(precision, scale uint8) Type {
 func CharType(n uint16) Type    { return Type{Kind: Char, Length: n} }
 func VarcharType(n uint16) Type { return Type{Kind: Varchar, Length: n} }
 
-// Equal reports whether a and b are the same type, nested fields included.
+// Equal reports whether a and b are the same type, nested fields included; only
+// a struct's have names.
 func (t Type) Equal(u Type) bool {
 	if t.Kind != u.Kind || t.Precision != u.Precision || t.Scale != u.Scale || t.Length != u.Length {
 		return false
@@ -97,7 +98,7 @@ func (t Type) Equal(u Type) bool {
 		return false
 	}
 	for i, f := range t.Nested.Fields {
-		if g := u.Nested.Fields[i]; f.Name != g.Name || !f.Type.Equal(g.Type) {
+		if g := u.Nested.Fields[i]; t.Kind == Struct && f.Name != g.Name || !f.Type.Equal(g.Type) {
 			return false
 		}
 	}

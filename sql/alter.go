@@ -186,7 +186,8 @@ func dropConstraint(name *ast.Ident, t *catalog.Table) error {
 	t.Constraints = slices.Delete(t.Constraints, i, i+1)
 	if k.Kind == catalog.NotNull {
 		still := slices.ContainsFunc(t.Constraints, func(o catalog.Constraint) bool {
-			return o.Kind == catalog.NotNull && o.Enforced && o.Columns[0] == k.Columns[0]
+			return o.Enforced && (o.Kind == catalog.NotNull && o.Columns[0] == k.Columns[0] ||
+				o.Kind == catalog.PrimaryKey && slices.Contains(o.Columns, k.Columns[0]))
 		})
 		if at := t.Columns.Index(k.Columns[0]); at >= 0 {
 			t.Columns[at].NotNull = still

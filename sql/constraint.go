@@ -47,6 +47,13 @@ func (c *compiler) addConstraint(t *catalog.Table, k ast.Constraint) error {
 				return userError(k.Pos, fault.StateSyntax, "", "table %s has a primary key already", t.TableName)
 			}
 		}
+		if out.Enforced {
+			for _, name := range out.Columns {
+				if i := t.Columns.Index(name); i >= 0 {
+					t.Columns[i].NotNull = true
+				}
+			}
+		}
 	case catalog.ForeignKey:
 		database, name, err := c.analyzer().Qualify(k.RefTable)
 		if err != nil {

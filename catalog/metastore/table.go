@@ -235,6 +235,9 @@ func completeTable(t *catalog.Table) error {
 		if err := number(c); err != nil {
 			return err
 		}
+		if !c.Type.Storable() && t.Kind != catalog.View {
+			return fault.Unsupportedf("table %s, column %s: columns of type %s", t.TableName, c.Name, c.Type)
+		}
 	}
 	for i := range t.PartitionColumns {
 		c := &t.PartitionColumns[i]

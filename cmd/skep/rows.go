@@ -104,7 +104,8 @@ func (a *app) putLines(ctx context.Context, t *client.Table) (total int64, err e
 	}
 }
 
-// parseRow reads a JSON object of scalar values.
+// parseRow reads a JSON object: an array for an array, an object for a map, a
+// struct, or {"tag": value} for a union.
 func parseRow(text string) (client.Row, error) {
 	d := json.NewDecoder(strings.NewReader(text))
 	d.UseNumber()
@@ -117,10 +118,6 @@ func parseRow(text string) (client.Row, error) {
 	}
 	row := client.Row{}
 	for name, v := range object {
-		switch v.(type) {
-		case []any, map[string]any:
-			return nil, fmt.Errorf("column %q: nested values can't be put yet", name)
-		}
 		row[strings.ToLower(name)] = v
 	}
 	return row, nil

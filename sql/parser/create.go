@@ -451,7 +451,7 @@ func (p *parser) typeName() ast.TypeName {
 		out.Type = schema.VarcharType(p.typeLength(t, 65535))
 	case "ARRAY":
 		p.expect("<")
-		out.Type = schema.Type{Kind: schema.Array, Nested: &schema.Nested{Fields: []schema.Field{{Name: "item", Type: p.typeName().Type}}}}
+		out.Type = schema.ArrayType(p.typeName().Type)
 		p.closeAngle()
 	case "MAP":
 		p.expect("<")
@@ -462,7 +462,7 @@ func (p *parser) typeName() ast.TypeName {
 		if p.err == nil && !key.Type.IsPrimitive() {
 			p.fail(syntaxError(key.Pos, "the key of a map must be a primitive type"))
 		}
-		out.Type = schema.Type{Kind: schema.Map, Nested: &schema.Nested{Fields: []schema.Field{{Name: "key", Type: key.Type}, {Name: "value", Type: value.Type}}}}
+		out.Type = schema.MapType(key.Type, value.Type)
 	case "STRUCT", "UNIONTYPE":
 		out.Type = schema.Type{Kind: schema.Struct, Nested: &schema.Nested{}}
 		if t.upper == "UNIONTYPE" {

@@ -99,7 +99,7 @@ func (r *Reader) leafOf(c schema.Column) (int, error) {
 	}
 	t := r.typeOf(leaf)
 	if t.IsNested() {
-		if !t.Equal(c.Type) {
+		if !c.Type.IsNested() || !arrow.TypeEqual(t.Arrow(), c.Type.Arrow()) {
 			return 0, fault.Bugf("scan of segment %s: column %s is %s in the file, not %s", r.file.path, c.Name, t, c.Type)
 		}
 		return leaf, nil
