@@ -44,7 +44,7 @@ func (s *Schedule) parse() (*clock, error) {
 	case strings.HasPrefix(lower, "@every"):
 		return nil, fault.Userf("schedule %q: want times of the clock, such as */15 * * * *", s.Cron)
 	}
-	times, err := cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor).Parse(text)
+	times, err := cron.MustNewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor).Parse(text)
 	if err != nil {
 		return nil, fault.Userf("schedule %q: %w (want minute, hour, day of the month, month, day of the week)", s.Cron, err)
 	}

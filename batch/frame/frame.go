@@ -147,7 +147,6 @@ func (p *packer) end() error {
 }
 
 func (p *packer) flush() error {
-	f := p.frame[:HeaderSize]
 	codec := byte(codecLZ4)
 	var n int
 	var err error
@@ -157,7 +156,7 @@ func (p *packer) flush() error {
 	if err != nil || n == 0 || n >= len(p.raw) { // does not shrink
 		codec, n = codecNone, copy(p.frame[HeaderSize:], p.raw)
 	}
-	f = p.frame[:HeaderSize+n]
+	f := p.frame[:HeaderSize+n]
 	binary.LittleEndian.PutUint32(f, uint32(n))
 	binary.LittleEndian.PutUint32(f[4:], uint32(len(p.raw)))
 	f[8], f[9], f[10], f[11] = codec, p.flags, 0, 0

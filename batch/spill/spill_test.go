@@ -60,13 +60,13 @@ func TestRoundTrip(t *testing.T) {
 	dir := t.TempDir()
 	s := New(dir + "/below")
 	var want string
-	fields, b := sample(rng, 1)
+	fields, _ := sample(rng, 1)
 	w, err := s.Create(fields)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for range 50 {
-		_, b = sample(rng, 1+rng.IntN(3000))
+		_, b := sample(rng, 1+rng.IntN(3000))
 		if rng.IntN(2) == 0 {
 			b.Sel = []int32{0}
 		}

@@ -146,7 +146,7 @@ func (e *Encoder) append(dst []byte, i int) []byte {
 		return dst
 	}
 	if e.style == CSV {
-		if len(e.cell) > 0 && bytes.IndexAny(e.cell, "\",\r\n") < 0 {
+		if len(e.cell) > 0 && !bytes.ContainsAny(e.cell, "\",\r\n") {
 			return append(dst, e.cell...)
 		}
 		dst = append(dst, '"')
@@ -158,7 +158,7 @@ func (e *Encoder) append(dst []byte, i int) []byte {
 		}
 		return append(dst, '"')
 	}
-	if bytes.IndexAny(e.cell, "\t\n\r\\") < 0 {
+	if !bytes.ContainsAny(e.cell, "\t\n\r\\") {
 		return append(dst, e.cell...)
 	}
 	for _, c := range e.cell {

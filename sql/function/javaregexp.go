@@ -214,10 +214,8 @@ func (t *javaTranslator) class() string {
 		case p[t.at] == '[':
 			inner := t.class()
 			body := inner[1 : len(inner)-1]
-			if strings.HasPrefix(body, "^") { // a union with a negated class has no form: Java's rare case
-				body = body[1:]
-			}
-			b.WriteString(body)
+			// A union with a negated class has no form: Java's rare case.
+			b.WriteString(strings.TrimPrefix(body, "^"))
 		case strings.HasPrefix(p[t.at:], "&&"):
 			t.at += 2
 			var other string

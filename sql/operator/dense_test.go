@@ -44,7 +44,8 @@ func TestDenseKeys(t *testing.T) {
 			got := table.groups(nil, a, len(values), true)
 			again := table.groups(nil, a, len(values), false)
 			for i, v := range values {
-				want, known := groupOf[v], false
+				var want int32
+				var known bool
 				if batch.BitSet(valid, i) {
 					if want, known = groupOf[v]; !known {
 						want = n

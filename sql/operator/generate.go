@@ -132,9 +132,7 @@ func (g *generate) apply(b *batch.Batch) error {
 		}
 		g.pending.columns = append(g.pending.columns, batch.Gather(c, at))
 	}
-	for _, c := range columns {
-		g.pending.columns = append(g.pending.columns, c)
-	}
+	g.pending.columns = append(g.pending.columns, columns...)
 	return nil
 }
 

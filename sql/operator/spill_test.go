@@ -111,7 +111,7 @@ func TestSpilling(t *testing.T) {
 				continue
 			}
 		}
-		if c.keys != nil && len(c.keys) == 2 {
+		if len(c.keys) == 2 {
 			c.keys = []string{"u"}
 		}
 		n, _ := c.plan(a, b)

@@ -4,9 +4,8 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"io/fs"
 	"math/rand/v2"
-	"strings"
+	"path/filepath"
 	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow/decimal128"
@@ -49,21 +48,23 @@ func TestNothingIsLost(t *testing.T) {
 // Every kind that package plan declares is registered.
 func TestEveryKindIsKnown(t *testing.T) {
 	fset := token.NewFileSet()
-	packages, err := parser.ParseDir(fset, "..", func(f fs.FileInfo) bool { return !strings.HasSuffix(f.Name(), "_test.go") }, 0)
+	paths, err := filepath.Glob("../*.go")
 	if err != nil {
 		t.Fatal(err)
 	}
 	kinds := map[string]bool{}
-	for _, p := range packages {
-		for _, file := range p.Files {
-			for _, d := range file.Decls {
-				f, ok := d.(*ast.FuncDecl)
-				if !ok || f.Recv == nil || f.Name.Name != "isExpr" && f.Name.Name != "WithChildren" && f.Name.Name != "Kind" {
-					continue
-				}
-				if star, ok := f.Recv.List[0].Type.(*ast.StarExpr); ok {
-					kinds["plan."+star.X.(*ast.Ident).Name] = true
-				}
+	for _, path := range paths {
+		file, err := parser.ParseFile(fset, path, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range file.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok || f.Recv == nil || f.Name.Name != "isExpr" && f.Name.Name != "WithChildren" && f.Name.Name != "Kind" {
+				continue
+			}
+			if star, ok := f.Recv.List[0].Type.(*ast.StarExpr); ok {
+				kinds["plan."+star.X.(*ast.Ident).Name] = true
 			}
 		}
 	}
