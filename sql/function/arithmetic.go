@@ -71,7 +71,7 @@ func exactConstants(args []schema.Type, constants []*schema.Datum) []schema.Type
 		return args
 	}
 	for i, t := range args {
-		if c := constants[i]; args[1-i].Kind == schema.Decimal && t.IsInteger() && c != nil && !c.Null {
+		if c := constants[i]; args[1-i].Kind == schema.Decimal && t.IsInteger() && c != nil && !c.Null && c.Type.Equal(t) {
 			digits := len(strings.TrimPrefix(strconv.FormatInt(c.I, 10), "-"))
 			out := append([]schema.Type(nil), args...)
 			out[i] = schema.DecimalType(uint8(digits), 0)
