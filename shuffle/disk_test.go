@@ -442,7 +442,7 @@ func replace(t *testing.T, fsys vfs.FS, name string, b []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.Write(b); err != nil {
+	if _, err := f.Write(bytes.Clone(b)); err != nil { // MemFS may scribble on it
 		t.Fatal(err)
 	}
 	if err := f.Close(); err != nil {

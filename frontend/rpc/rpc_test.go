@@ -424,7 +424,7 @@ func TestCancel(t *testing.T) {
 // A session whose client is gone expires, with what it runs; one whose client is idle
 // does not.
 func TestExpiry(t *testing.T) {
-	s := serve(t, rpc.ServerOptions{Idle: 40 * time.Millisecond, Every: time.Millisecond})
+	s := serve(t, rpc.ServerOptions{Idle: 800 * time.Millisecond, Every: time.Millisecond})
 	numbersTable(t, s, 3000)
 	idle := s.open(t, frontend.Options{})
 	conn, err := clusterrpc.NewConn("server:1", clusterrpc.DialOptions{Identity: identity, Dialer: s.dial})

@@ -146,13 +146,13 @@ func testOrder(t *testing.T, s Setup) {
 // Every type survives, with NULLs, dictionaries that change and selections.
 func testTypes(t *testing.T, s Setup) {
 	fields := Fields()
-	for seed := range uint64(20) {
+	for seed := range uint64(6) {
 		random := &Random{Rand: rand.New(rand.NewPCG(seed, 1))}
 		a := attempt("job", int(seed))
 		w := open(t, s.Write[0], a, fields, 2)
 		var want [2][]string
 		for range random.Rand.IntN(12) {
-			n := 1 + random.Rand.IntN(300)
+			n := 1 + random.Rand.IntN(120)
 			if random.Rand.IntN(10) == 0 {
 				n = batch.MaxRows / 2
 			}
@@ -392,7 +392,7 @@ func testConcurrent(t *testing.T, s Setup) {
 				return
 			}
 			for range 30 {
-				b, p := random.Batch(fields, 1+random.Rand.IntN(400)), random.Rand.IntN(partitions)
+				b, p := random.Batch(fields, 1+random.Rand.IntN(200)), random.Rand.IntN(partitions)
 				want[task][p] = append(want[task][p], Text(fields, b)...)
 				if err := w.Write(t.Context(), p, b); err != nil {
 					t.Error(err)
