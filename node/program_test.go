@@ -278,9 +278,7 @@ func TestOrphans(t *testing.T) {
 		t.Errorf("the job ended with %v", err)
 	}
 	for _, pid := range started(t, n) {
-		if alive(pid) {
-			t.Errorf("process %d is alive", pid)
-		}
+		gone(t, pid)
 	}
 }
 
@@ -332,6 +330,18 @@ func alive(pid int) bool {
 	return !strings.HasPrefix(rest, "Z") && !strings.HasPrefix(rest, "X")
 }
 
+// gone waits for the end of a process that was killed: the system takes a moment.
+func gone(t *testing.T, pid int) {
+	t.Helper()
+	for range 2000 {
+		if !alive(pid) {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	t.Errorf("process %d is alive", pid)
+}
+
 // Killing a job ends its processes, and those that they started.
 func TestKillProgram(t *testing.T) {
 	n, dir, id := programNode(t)
@@ -353,9 +363,7 @@ func TestKillProgram(t *testing.T) {
 		t.Errorf("a killed job ended with %v", err)
 	}
 	for _, pid := range pids {
-		if alive(pid) {
-			t.Errorf("process %d is alive", pid)
-		}
+		gone(t, pid)
 	}
 	if err := run.Close(); err != nil {
 		t.Error(err)
