@@ -9,6 +9,7 @@ import (
 	"github.com/skepdb/skep/sql/plan"
 	"github.com/skepdb/skep/sql/stage"
 	"github.com/skepdb/skep/storage"
+	"github.com/skepdb/skep/storage/rowkey"
 )
 
 // resultSink stands for the result set in EXPLAIN, which makes none.
@@ -184,7 +185,7 @@ func (p *printer) scan(n *plan.Scan, depth int) {
 		p.line(depth+1, "partitions: %d of %d", len(s.Partitions), s.AllPartitions)
 	}
 	if s.Ranges != nil {
-		p.line(depth+1, "key ranges: %s", ranges(s.Ranges))
+		p.line(depth+1, "key ranges: %s", ranges(s.Table, s.Ranges))
 	}
 	if s.Regions != nil {
 		kept, total := s.Kept()
@@ -275,7 +276,7 @@ func list(parts []string) string {
 	return strings.Join(parts, ", ")
 }
 
-func ranges(rs []storage.KeyRange) string {
+func ranges(t *storage.Table, rs []storage.KeyRange) string {
 	if len(rs) == 0 {
 		return "none: no row can match"
 	}
@@ -286,20 +287,9 @@ func ranges(rs []storage.KeyRange) string {
 			parts = append(parts, fmt.Sprintf("and %d more", len(rs)-most))
 			break
 		}
-		parts = append(parts, fmt.Sprintf("[%s, %s)", bound(r.Start, "lowest"), bound(r.End, "highest")))
+		parts = append(parts, rowkey.RangeText(rowkey.ColumnsOf(t), r))
 	}
 	return strings.Join(parts, ", ")
-}
-
-func bound(k storage.Key, open string) string {
-	const most = 24
-	switch {
-	case len(k) == 0:
-		return open
-	case len(k) > most:
-		return fmt.Sprintf("%x..", []byte(k[:most]))
-	}
-	return fmt.Sprintf("%x", []byte(k))
 }
 
 func count(n int64, noun string) string {

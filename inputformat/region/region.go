@@ -18,6 +18,7 @@ import (
 	"github.com/skepdb/skep/internal/fault"
 	"github.com/skepdb/skep/schema"
 	"github.com/skepdb/skep/storage"
+	"github.com/skepdb/skep/storage/rowkey"
 )
 
 // Name is the format's name in a registry.
@@ -66,9 +67,9 @@ func (s Spec) Describe() string {
 	case len(s.Ranges) == 0:
 		b.WriteString(", no keys")
 	case len(s.Ranges) == 1:
-		fmt.Fprintf(&b, ", keys %s", s.Ranges[0])
+		fmt.Fprintf(&b, ", keys %s", rowkey.RangeText(rowkey.ColumnsOf(s.Table), s.Ranges[0]))
 	default:
-		fmt.Fprintf(&b, ", %d key ranges from %s", len(s.Ranges), s.Ranges[0])
+		fmt.Fprintf(&b, ", %d key ranges from %s", len(s.Ranges), rowkey.RangeText(rowkey.ColumnsOf(s.Table), s.Ranges[0]))
 	}
 	if s.Filter != nil {
 		fmt.Fprintf(&b, ", where %s", predicateText(s.Table, s.Filter))

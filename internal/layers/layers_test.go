@@ -70,7 +70,7 @@ var table = []row{
 
 	// The three doors of a task.
 	{"inputformat", "batch cluster schema"},
-	{"inputformat/region", "batch cluster inputformat internal/fault schema storage"},
+	{"inputformat/region", "batch cluster inputformat internal/fault schema storage storage/rowkey"},
 	{"inputformat/text", "batch inputformat internal/fault internal/nearest schema"},
 	{"inputformat/lines", "inputformat inputformat/text internal/fault schema"},
 	{"inputformat/csv", "batch inputformat inputformat/text internal/fault schema"},
@@ -110,7 +110,7 @@ var table = []row{
 	{"sql/analyzer", "catalog internal/fault internal/nearest schema sql/ast sql/function sql/plan"},
 	{"sql/optimizer", "internal/fault schema sql/plan storage storage/rowkey"},
 	{"sql/stage", "batch inputformat internal/fault jobs sql/optimizer sql/plan"},
-	{"sql", "batch catalog inputformat inputformat/csv inputformat/region inputformat/text internal/fault internal/nearest jobs outputformat outputformat/table outputformat/text schema sql/analyzer sql/ast sql/function sql/optimizer sql/parser sql/plan sql/stage storage"},
+	{"sql", "batch catalog inputformat inputformat/csv inputformat/region inputformat/text internal/fault internal/nearest jobs outputformat outputformat/table outputformat/text schema sql/analyzer sql/ast sql/function sql/optimizer sql/parser sql/plan sql/stage storage storage/rowkey"},
 
 	// Doors for people and programs.
 	{"export", "batch internal/fault internal/nearest outputformat/text schema"},

@@ -3,6 +3,7 @@ package region_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"maps"
@@ -55,7 +56,9 @@ type run struct {
 	mu      sync.Mutex // the model is copied from inside file operations
 	history []moment
 	doing   string
-	maybe   state // visible if the operation under way counts; nil: it can't matter
+	regions []storage.Region   // that the catalogue had when it began
+	made    []storage.RegionID // all that ever were
+	maybe   state              // visible if the operation under way counts; nil: it can't matter
 	crashes []crash
 	odds    int // one in so many file operations is a crash point; 0: none
 	points  int // how many are wanted
@@ -68,7 +71,9 @@ type crash struct {
 	auth    *storagetest.Authority
 	history []moment
 	maybe   state
+	made    []storage.RegionID
 	doing   string
+	kind    string // of what was under way
 	op      string
 }
 
@@ -81,15 +86,26 @@ func (r *run) MaybeError(op errorfs.Op) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	odds := r.odds
-	if r.doing == "reopen" || r.doing == "close" {
+	kind, _, _ := strings.Cut(r.doing, " ")
+	switch kind {
+	case "reopen", "close":
 		odds *= 8 // they write much, and little that matters
+	case "split", "replace":
+		if now, _ := r.auth.Regions(context.Background(), r.f.Table.ID); len(now) != len(r.regions) {
+			kind += ", decided"
+			odds = min(odds, 1)
+		} else if kind == "split" {
+			odds = min(odds, 2)
+		}
+	case "resolve", "truncate", "verify":
+		odds = min(odds, 2) // steps that are few, and matter much
 	}
 	if odds == 0 || len(r.crashes) == r.points || r.clones.IntN(odds) != 0 {
 		return nil
 	}
 	r.crashes = append(r.crashes, crash{
 		fs:   r.fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: []int{0, 0, 50, 100}[r.clones.IntN(4)], RNG: r.clones}),
-		auth: r.auth.Clone(), history: slices.Clone(r.history), maybe: r.maybe, doing: r.doing, op: fmt.Sprintf("%v %s", op.Kind, op.Path),
+		auth: r.auth.Clone(), history: slices.Clone(r.history), maybe: r.maybe, made: slices.Clone(r.made), doing: r.doing, kind: kind, op: fmt.Sprintf("%v %s", op.Kind, op.Path),
 	})
 	return nil
 }
@@ -122,6 +138,12 @@ func (r *run) begin(maybe state, format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.doing, r.maybe = fmt.Sprintf(format, args...), maybe
+	r.regions, _ = r.auth.Regions(context.Background(), r.f.Table.ID)
+	for _, x := range r.regions {
+		if !slices.Contains(r.made, x.ID) {
+			r.made = append(r.made, x.ID)
+		}
+	}
 }
 
 // done says that it is acknowledged; at is its timestamp.
@@ -169,7 +191,7 @@ func (r *run) some(most int, one bool) []int {
 func (r *run) step() {
 	ctx := context.Background()
 	next := maps.Clone(r.now())
-	switch r.rng.IntN(22) {
+	switch r.rng.IntN(24) {
 	case 0, 1, 2, 3, 4: // put whole rows
 		var rows []string
 		for _, id := range r.some(6, true) {
@@ -291,7 +313,7 @@ func (r *run) step() {
 			return
 		}
 		r.n++
-		r.begin(nil, "stage and give up")
+		r.begin(nil, "drop what was staged")
 		w, err := r.f.Server.Stage(ctx, r.f.Table, r.f.Regions(), storage.StageOptions{Txn: r.open[0].id, Attempt: fmt.Sprintf("a%d", r.n)})
 		r.ok(err)
 		r.ok(w.Write(ctx, storagetest.Rows(r.f.Table.Columns, row(1, "lost|1"), row(50, "lost|2"))))
@@ -300,6 +322,33 @@ func (r *run) step() {
 			r.ok(err)
 		}
 		r.ok(w.Abort())
+		r.done(0)
+	case 22, 23: // an empty region becomes two
+		rs := r.f.Regions()
+		reg := rs[r.rng.IntN(len(rs))]
+		at := r.key(r.rng.IntN(ids))
+		if len(rs) > 7 || !reg.Range.Contains(at) || bytes.Equal(at, reg.Range.Start) {
+			return
+		}
+		halves := []storage.Region{reg, reg}
+		halves[0].Range.End, halves[1].Range.Start = at, at
+		r.begin(nil, "replace %d", reg.ID)
+		for i := range halves {
+			id, err := r.auth.NewRegionID(ctx)
+			r.ok(err)
+			halves[i].ID = id
+			r.mu.Lock()
+			r.made = append(r.made, id)
+			r.mu.Unlock()
+			r.ok(r.f.Server.CreateRegion(ctx, r.f.Table, halves[i]))
+		}
+		done, err := r.f.Server.ReplaceEmpty(ctx, reg.ID, halves)
+		r.ok(err)
+		if !done {
+			for _, h := range halves {
+				r.ok(r.f.Server.DropRegion(ctx, h.ID))
+			}
+		}
 		r.done(0)
 	case 20: // history goes
 		if r.rng.IntN(3) == 0 {
@@ -359,6 +408,15 @@ func verify(f *storagetest.Fixture, history []moment, maybe state) (state, error
 		}
 		now = maybe
 	}
+	// However the rows are read, they are the same.
+	at := f.Auth.Now()
+	if rows, _, err := f.TryScan(storage.Scan{At: at, Ordered: true}); err != nil || len(rows) != len(now) {
+		return nil, fmt.Errorf("%d rows by key, %v; want %d", len(rows), err, len(now))
+	}
+	count, _, err := f.TryScan(storage.Scan{At: at, Columns: schema.Columns{}})
+	if err != nil || len(count) != len(now) {
+		return nil, fmt.Errorf("%d rows counted, %v; want %d", len(count), err, len(now))
+	}
 	floor, _ := f.Auth.Floor(context.Background())
 	for i, m := range history {
 		if i+1 < len(history) && history[i+1].at <= floor || m.at < floor && i == len(history)-1 {
@@ -395,6 +453,9 @@ func (c *crash) recover(t *testing.T, more bool) error {
 	f := &storagetest.Fixture{TB: t, Server: s, Auth: c.auth, Table: crashTable()}
 	f.SetColumns()
 	now, err := verify(f, c.history, c.maybe)
+	if err == nil {
+		err = c.noStrays(s)
+	}
 	if err == nil && more {
 		// It must go on as if nothing had been.
 		now = maps.Clone(now)
@@ -424,12 +485,26 @@ func (c *crash) recover(t *testing.T, more bool) error {
 	return err
 }
 
+// noStrays checks that the server has no region that the catalogue doesn't know.
+func (c *crash) noStrays(s *region.Server) error {
+	live, _ := c.auth.Regions(context.Background(), crashTable().ID)
+	for _, id := range c.made {
+		if slices.ContainsFunc(live, func(r storage.Region) bool { return r.ID == id }) {
+			continue
+		}
+		if _, err := s.Stats(context.Background(), id); !errors.Is(err, storage.ErrRegionGone) {
+			return fmt.Errorf("region %d, which the catalogue doesn't know, is still there: %v", id, err)
+		}
+	}
+	return nil
+}
+
 // TestCrash crashes seeded runs at random writes, under Pebble, segments and
 // sidecars alike, and compares what is found afterwards with a model.
 func TestCrash(t *testing.T) {
 	noLeaks(t)
 	const perRun, steps = 16, 60
-	doing := map[string]int{}
+	kinds := map[string]int{}
 	total := 0
 	for seed := *crashFirst; total < *crashSeeds; seed++ {
 		auth := storagetest.NewAuthority()
@@ -453,12 +528,20 @@ func TestCrash(t *testing.T) {
 		r.ok(r.stop())
 		for i, c := range r.crashes {
 			total++
-			what, _, _ := strings.Cut(c.doing, " ")
-			doing[what]++
+			kinds[c.kind]++
 			if err := c.recover(t, i%4 == 0); err != nil {
 				t.Fatalf("seed %d, crash %d (%s, before %s): %v", seed, i, c.doing, c.op, err)
 			}
 		}
 	}
-	t.Logf("%d crash points, by what was under way: %v", total, doing)
+	t.Logf("%d crash points, by what was under way: %v", total, kinds)
+	// Each kind of step has its crashes: before and after the catalogue decided a
+	// split or the end of an empty region, while outcomes are applied by Resolve
+	// or by a read (verify), in each kind of write.
+	least := *crashSeeds / 100
+	for _, kind := range []string{"put", "delete", "flush", "stage", "truncate", "resolve", "verify", "split", "split, decided", "replace", "replace, decided", "drop"} {
+		if kinds[kind] < least {
+			t.Errorf("only %d crash points in step %q, want %d", kinds[kind], kind, least)
+		}
+	}
 }

@@ -53,11 +53,16 @@ func NewEncoder(columns []Column) *Encoder { return &Encoder{columns: columns} }
 // array, without nulls, comes before those of the others, its value too. Of a
 // keyless table the encoder makes that prefix alone.
 func ForTable(t *storage.Table) *Encoder {
-	e := &Encoder{columns: make([]Column, len(t.Key)), partitioned: t.Partitioned}
+	return &Encoder{columns: ColumnsOf(t), partitioned: t.Partitioned}
+}
+
+// ColumnsOf returns the declared key columns of a table.
+func ColumnsOf(t *storage.Table) []Column {
+	out := make([]Column, len(t.Key))
 	for i, c := range t.KeyColumns() {
-		e.columns[i] = Column{Type: c.Type, Desc: t.Key[i].Desc}
+		out[i] = Column{Type: c.Type, Desc: t.Key[i].Desc}
 	}
-	return e
+	return out
 }
 
 // AppendPartition appends a partition id as row keys begin with it.

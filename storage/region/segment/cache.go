@@ -107,6 +107,8 @@ type buffers struct {
 	values []uint64 // of pages whose values aren't kept; 8-byte aligned
 	codes  []int32
 	spread []int32 // codes with the nulls between
+	ends   []int32 // of text values that aren't kept
+	text   []byte
 }
 
 // borrow returns buffers, maybe used ones.

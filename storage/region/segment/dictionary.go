@@ -53,7 +53,7 @@ func (d *dictionary) values() (offsets []int32, text []byte, err error) {
 
 func (d *dictionary) split() (err error) {
 	if d.offsets == nil {
-		if d.offsets, d.text, err = splitText(d.raw, nil, d.n, d.n); err == nil {
+		if d.offsets, d.text, err = splitText(d.raw, nil, d.n, d.n, nil, nil); err == nil {
 			d.raw = nil
 		}
 	}

@@ -33,6 +33,14 @@ func (r *Reader) Lookup(ctx context.Context, keys []storage.Key, columns schema.
 	}
 	parts := make([][]arrow.Array, len(columns))
 	chunks := make([]*chunkReader, len(r.columns))
+	// All that is handed on is gathered, so copied, from pages.
+	defer func() {
+		for _, c := range chunks {
+			if c != nil {
+				r.cache.giveBack(c.scratch)
+			}
+		}
+	}()
 	for _, st := range stripes {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -102,6 +110,7 @@ func (r *Reader) Lookup(ctx context.Context, keys []storage.Key, columns schema.
 func (r *Reader) find(ctx context.Context, keys []storage.Key, out *Chunk) ([]stripe, error) {
 	var stripes []stripe
 	k := &keyReader{r: r}
+	defer k.close()
 	for i, key := range keys {
 		if i&63 == 0 {
 			if err := ctx.Err(); err != nil {

@@ -324,7 +324,13 @@ func (c *chunkReader) plain(v *vector, body []byte, size, values int, compressed
 			j++
 		}
 	case physBytes:
-		v.offsets, v.data, err = splitText(raw, v.valid, v.n, values)
+		if c.o.keep {
+			v.offsets, v.data, err = splitText(raw, v.valid, v.n, values, nil, nil)
+			break
+		}
+		s := c.scratch
+		v.offsets, v.data, err = splitText(raw, v.valid, v.n, values, s.ends, s.text)
+		s.ends, s.text = v.offsets, v.data
 	}
 	return err
 }
@@ -393,14 +399,19 @@ func spreadBits(raw, valid []byte, n int) []byte {
 }
 
 // splitText parts plain text, each value after its length, into offsets and
-// data.
-func splitText(raw, valid []byte, n, values int) ([]int32, []byte, error) {
+// data, for which it takes the given memory if that is enough.
+func splitText(raw, valid []byte, n, values int, offsets []int32, data []byte) ([]int32, []byte, error) {
 	size := len(raw) - 4*values
 	if size < 0 || size > math.MaxInt32 {
 		return nil, nil, fault.Bugf("%d bytes for %d values of text", len(raw), values)
 	}
-	offsets := make([]int32, n+1)
-	data := make([]byte, size)
+	if cap(offsets) <= n {
+		offsets = make([]int32, n+1)
+	}
+	if offsets = offsets[:n+1]; cap(data) < size {
+		data = make([]byte, size)
+	}
+	offsets[0], data = 0, data[:size]
 	at := 0
 	for i := range n {
 		if valid == nil || valid[i>>3]>>(i&7)&1 != 0 {

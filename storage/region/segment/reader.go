@@ -331,6 +331,14 @@ type keyReader struct {
 	buf   []byte
 }
 
+// close gives the buffers back.
+func (k *keyReader) close() {
+	if k.chunk != nil {
+		k.r.cache.giveBack(k.chunk.scratch)
+		k.chunk = nil
+	}
+}
+
 // at returns the key of a row of a row group; it is valid until the next call.
 func (k *keyReader) at(group int, row int64) ([]byte, error) {
 	leaf := k.r.plain
@@ -370,6 +378,7 @@ func (k *keyReader) at(group int, row int64) ([]byte, error) {
 // two pages of keys.
 func (r *Reader) RowsIn(rng storage.KeyRange) (int64, error) {
 	k := &keyReader{r: r}
+	defer k.close()
 	lo, hi := int64(0), r.meta.Rows
 	var err error
 	if len(rng.Start) > 0 {

@@ -76,6 +76,7 @@ func (r *Reader) Scan(o ScanOptions) (*Scanner, error) {
 	}
 	s.counts = len(o.Columns) == 0 && !o.NeedKeys && !(o.NeedVersions && r.meta.Versions)
 	k := &keyReader{r: r}
+	defer k.close()
 	var err error
 	if len(o.Range.Start) > 0 {
 		if s.lo, err = r.search(k, o.Range.Start); err != nil {
